@@ -86,7 +86,6 @@ TABLE: Final[dict[Opcode, Operation]] = {
     Opcode.REMOVEXATTR: Operation(Operations.removexattr, About.ITEM),
     Opcode.FLUSH: Operation(Operations.flush, About.HANDLE, changing=True),
     Opcode.OPENDIR: Operation(Operations.opendir, About.ITEM),
-    Opcode.READDIR: Operation(Operations.readdir, About.HANDLE),
     Opcode.RELEASEDIR: Operation(Operations.releasedir, About.HANDLE),
     Opcode.FSYNCDIR: Operation(Operations.fsyncdir, About.HANDLE),
     Opcode.CREATE: Operation(Operations.create, About.ITEM, changing=True),

@@ -9,7 +9,6 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
 from typing import Final
 
 from asdffs.mount.protocol import DIRECTORY_ENTRY, ENTRY_ANSWER, SIZE_ANSWER, STATUS, SetFlag
@@ -69,11 +68,6 @@ def directory_entry(name: bytes, mode: int, number: int, position: int) -> bytes
     """Return an entry of a listing; ``position``: at which the next one begins."""
     entry = DirectoryEntry(number or _UNKNOWN_NUMBER, position, len(name), mode >> _KIND_SHIFT)
     return DIRECTORY_ENTRY.numbers.pack(*entry) + name + bytes(-len(name) % 8)
-
-
-def without_kinds(names: Iterator[str]) -> Iterator[tuple[bytes, int, int]]:
-    """Yield names as a listing that knows neither kinds nor numbers."""
-    return ((os.fsencode(name), 0, 0) for name in names)
 
 
 def times_of(asked: SetAttributes) -> tuple[int | None, int | None]:

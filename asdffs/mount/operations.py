@@ -24,7 +24,7 @@ from asdffs.errors import (
 )
 from asdffs.mount import protocol, structures
 from asdffs.mount.caller import was_killed
-from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of, without_kinds
+from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.protocol import (
@@ -191,51 +191,21 @@ class Operations:
         """Open a directory."""
         return OPEN_ANSWER.pack(OpenAnswer(self.areas.opened(place, place.area.opendir(place.item)), 0))
 
-    def readdir(self, place: Place, header: Header, asked: structures.Read) -> Answer:
-        """Return the entries of an open directory from ``asked.offset`` on, as many as fit."""
-        return self._listed(place, asked, self._plain, lambda entry: None)
-
     def readdirplus(self, place: Place, header: Header, asked: structures.Read) -> Answer:
-        """Return entries as ``readdir`` does, with attributes, so that the kernel need not ask for them."""
-        return self._listed(place, asked, self._with_attributes, self._take_back)
-
-    @staticmethod
-    def _listed(
-        place: Place,
-        asked: structures.Read,
-        entries: Callable[[Place, int, int], Iterator[bytes]],
-        take_back: Callable[[bytes], object],
-    ) -> bytes:
+        """Return entries with attributes from ``asked.offset`` on, as many as fit."""
         found, room = [], asked.size
-        for entry in entries(place, asked.handle, asked.offset):
+        for entry in self._listed(place, asked.handle, asked.offset):
             room -= len(entry)
             if room < 0:
-                take_back(entry)
+                if number := protocol.number_in(entry):
+                    self.areas.forget(number, 1)
                 break
             found.append(entry)
         return b"".join(found)
 
-    def _take_back(self, entry: bytes) -> None:
-        """Forget what did not fit into an answer."""
-        number = protocol.number_in(entry)
-        if number:
-            self.areas.forget(number, 1)
-
-    def _plain(self, place: Place, handle: int, start: int) -> Iterator[bytes]:
+    def _listed(self, place: Place, handle: int, start: int) -> Iterator[bytes]:
         area = place.area
-        kinds = area.kinds_from(handle, start)
-        if kinds is None:
-            names = area.entries_from(handle, start)
-            kinds = ((os.fsencode(name), 0, area.number_of(handle, name)) for name in names)
-        for position, (name, mode, number) in enumerate(kinds, start + 1):
-            yield directory_entry(name, mode, number, position)
-
-    def _with_attributes(self, place: Place, handle: int, start: int) -> Iterator[bytes]:
-        area = place.area
-        kinds = area.kinds_from(handle, start)
-        for position, (name, mode, number) in enumerate(
-            kinds or without_kinds(area.entries_from(handle, start)), start + 1
-        ):
+        for position, (name, mode, number) in enumerate(area.entries_from(handle, start), start + 1):
             listed = mode in (0, stat.S_IFDIR) and name not in (b".", b"..")
             try:
                 found = area.entry(handle, os.fsdecode(name)) if listed else None

@@ -89,7 +89,6 @@ class Opcode(enum.IntEnum):
     FLUSH = 25
     INIT = 26
     OPENDIR = 27
-    READDIR = 28
     RELEASEDIR = 29
     FSYNCDIR = 30
     CREATE = 35
@@ -231,7 +230,6 @@ REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
     Opcode.FLUSH: Layout(Handle, "Q16x"),
     Opcode.INIT: Layout(Init, "IIII"),
     Opcode.OPENDIR: Layout(Open, "II"),
-    Opcode.READDIR: Layout(Read, "QQI20x"),
     Opcode.RELEASEDIR: Layout(Release, "QI12x"),
     Opcode.FSYNCDIR: Layout(Handle, "Q8x"),
     Opcode.CREATE: Layout(Create, "III4x", names=1),
@@ -274,7 +272,6 @@ ANSWERS: Final[dict[Opcode, tuple[Layout[Any], ...]]] = {
     Opcode.GETXATTR: (SIZE_ANSWER,),
     Opcode.LISTXATTR: (SIZE_ANSWER,),
     Opcode.INIT: (INIT_ANSWER,),
-    Opcode.READDIR: (DIRECTORY_ENTRY,),
     Opcode.READDIRPLUS: (ENTRY_ANSWER, STATUS, DIRECTORY_ENTRY),
 }
 #: The most bytes of an answer's header.

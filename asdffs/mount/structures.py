@@ -134,7 +134,7 @@ class Create(NamedTuple):
 
 
 class Read(NamedTuple):
-    """READ, READDIR and READDIRPLUS."""
+    """READ and READDIRPLUS."""
 
     handle: int
     offset: int

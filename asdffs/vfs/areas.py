@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from asdffs.errors import CrossViewError, GoneError, ReadOnlyError
 from asdffs.storage.backend import Extent
-from asdffs.vfs.attributes import Attributes
+from asdffs.vfs.attributes import Attributes, Entry
 from asdffs.vfs.inodes import Inode, Inodes, Item, Place
 from asdffs.vfs.vfs import Vfs
 
@@ -51,17 +51,8 @@ class Area(Protocol):
     def opendir(self, item: Any) -> int:
         """Open a directory; return the number of the handle."""
 
-    def entries_from(self, handle: int, start: int) -> Iterator[str]:
-        """Return the names from entry ``start`` on, including ``.`` and ``..``."""
-
-    def number_of(self, handle: int, name: str) -> int:
-        """Return the inode number of an entry of an open directory; 0 if unknown."""
-
-    def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]] | None:
-        """Return the entries from ``start`` on: name, type bits of the mode (inode(7)), and inode number.
-
-        None: this area lists all names with attributes (``entry``); others only directories.
-        """
+    def entries_from(self, handle: int, start: int) -> Iterator[Entry]:
+        """Return the entries from ``start`` on, including ``.`` and ``..``."""
 
     def entry(self, handle: int, name: str) -> Found | None:
         """Return an entry of an open directory, with its attributes; None if they are unknown."""

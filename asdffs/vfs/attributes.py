@@ -14,6 +14,9 @@ from asdffs.views.base import Options
 
 #: What a name leads to.  Those behind ``link`` are only in the directory of an archive.
 Kind = Literal["file", "directory", "link", "pipe", "socket", "character device", "block device"]
+#: An entry of a listing: name, type bits of the mode (inode(7)), and inode number.  A listing has the attributes of
+#: directories, and of entries whose type is unknown, which is 0.
+Entry = tuple[bytes, int, int]
 
 
 class Attributes(NamedTuple):

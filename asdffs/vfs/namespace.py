@@ -324,13 +324,6 @@ class DirectoryNode(Node):
         self.seen.clear()
         self.born_ns = self.mtime_ns
 
-    def number_of(self, name: str) -> int:
-        """Return the inode number that stat(2) would show for an entry.  Raises ``KeyError``."""
-        for nodes in (self.fixed, self.scratch):
-            if name in nodes:
-                return nodes[name].number
-        return self.find(name).number if self._is_changeable else number_of(self.number, name)
-
     @property
     def _is_changeable(self) -> bool:
         """Whether entries can be renamed.  Their numbers then must not depend on their names."""

@@ -31,7 +31,7 @@ from asdffs.storage.backend import Extent
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.archive import SUFFIX, OpenDocuments, OutsideItem, number_of_directory
-from asdffs.vfs.attributes import Attributes, Kind, Shown, attributes_of
+from asdffs.vfs.attributes import Attributes, Entry, Kind, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
 from asdffs.vfs.inodes import Inode, Item
 from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of
@@ -54,7 +54,6 @@ _KINDS: Final[dict[int, Kind]] = {
 _SHOWN_BITS: Final = 0o7555
 _SUFFIX: Final = os.fsencode(SUFFIX)
 _ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
-Entry = tuple[bytes, int, int]
 Found = tuple[Item, Attributes]
 
 
@@ -248,10 +247,6 @@ class ArchiveDirectory:
         folder = None if isinstance(item, Node) else self._files.directory(item.path or "/")
         return self._add(_OpenDirectory(item, folder))
 
-    def entries_from(self, handle: int, start: int) -> Iterator[str]:
-        """See ``Area``."""
-        return (os.fsdecode(name) for name, _, _ in self.kinds_from(handle, start))
-
     def entry(self, handle: int, name: str) -> Found | None:
         """See ``Area``.  A program that asks for an entry that vanished, or is hidden, gets the error then."""
         opened = self._directory(handle)
@@ -263,7 +258,7 @@ class ArchiveDirectory:
         except (OSError, AsdffsError):
             return None
 
-    def kinds_from(self, handle: int, start: int) -> Iterator[Entry]:
+    def entries_from(self, handle: int, start: int) -> Iterator[Entry]:
         """See ``Area``.  The entries are read at entry 0.  Raises ``OSError``."""
         opened = self._directory(handle)
         if start == 0:
@@ -301,11 +296,6 @@ class ArchiveDirectory:
     @staticmethod
     def _kind_of(node: Node) -> tuple[int, int]:
         return stat.S_IFREG if isinstance(node, FileNode) else stat.S_IFDIR, node.number
-
-    def number_of(self, handle: int, name: str) -> int:
-        """See ``Area``."""
-        wanted = os.fsencode(name)
-        return next((number for each, _, number in self._directory(handle).entries if each == wanted), 0)
 
     def is_root(self, handle: int) -> bool:
         """See ``Area``."""

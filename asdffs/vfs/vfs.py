@@ -28,7 +28,7 @@ from asdffs.errors import (
 )
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Extent
-from asdffs.vfs.attributes import Attributes, Shown, User, attributes_of, owner_of
+from asdffs.vfs.attributes import Attributes, Entry, Shown, User, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.foreign import ForeignChanges
@@ -212,26 +212,15 @@ class Vfs:
         self._check_there(node)
         return self._handles.add(DirectoryHandle(node))
 
-    def entries_from(self, handle: int, start: int) -> Iterator[str]:
-        """Return the names from entry ``start`` on, including ``.`` and ``..``.
+    def entries_from(self, handle: int, start: int) -> Iterator[Entry]:
+        """Return the entries from ``start`` on, including ``.`` and ``..``, all without attributes (``Area``).
 
         They are read at entry 0 and do not change until the next call for entry 0.
         """
         opened = self._handles.directories[handle]
         if start == 0:
             opened.names = [".", "..", *opened.node.entries()]
-        return (opened.names[at] for at in range(start, len(opened.names)))
-
-    def number_of(self, handle: int, name: str) -> int:
-        """Return the inode number of an entry of an open directory; 0 for ``..`` and for a name that is gone."""
-        node = self._handles.directories[handle].node
-        try:
-            return node.number if name == "." else 0 if name == ".." else node.number_of(name)
-        except KeyError:
-            return 0
-
-    def kinds_from(self, handle: int, start: int) -> None:
-        """Return None: a listing comes with attributes, because making a node is what costs time."""
+        return ((os.fsencode(opened.names[at]), 0, 0) for at in range(start, len(opened.names)))
 
     def entry(self, handle: int, name: str) -> tuple[Node, Attributes] | None:
         """Return an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""

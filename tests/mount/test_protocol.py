@@ -36,7 +36,6 @@ SIZES = {
     Opcode.FLUSH: 24,
     Opcode.INIT: 16,
     Opcode.OPENDIR: 8,
-    Opcode.READDIR: 40,
     Opcode.RELEASEDIR: 24,
     Opcode.FSYNCDIR: 16,
     Opcode.CREATE: 16,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,8 @@ class Mount:
     def listed(self) -> dict[str, tuple[int, tuple[object, ...]]]:
         """What READDIRPLUS shows of each array, and the numbers that it gives."""
         handle = self.vfs.opendir(self.folder)
-        entries = {name: self.vfs.entry(handle, name) for name in self.vfs.entries_from(handle, 0)}
+        names = [os.fsdecode(name) for name, _, _ in self.vfs.entries_from(handle, 0)]
+        entries = {name: self.vfs.entry(handle, name) for name in names}
         self.vfs.closedir(handle)
         found = {name: entry for name, entry in entries.items() if entry is not None}
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,7 +78,7 @@ class Mount:
 
     def names(self, path: str) -> list[str]:
         handle = self.vfs.opendir(path)
-        found = self.vfs.entries_from(handle, 0)
+        found = [os.fsdecode(name) for name, _, _ in self.vfs.entries_from(handle, 0)]
         self.vfs.closedir(handle)
         return [name for name in found if name not in (".", "..")]
 
