@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from asdffs import interrupts
 from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
@@ -114,7 +113,7 @@ def _begun(mounted: Mounted, library: str) -> Session:
     """Return the session of a mount, after the first request.  Raises ``MountError``; then it is unmounted."""
     session = Session(mounted.fd)
     try:
-        session.begin(library, interrupts.is_noted)
+        session.begin(library)
     except MountError:
         mounted.unmount()
         raise

@@ -11,9 +11,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import select
-import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from asdffs.errors import MountError
@@ -26,10 +23,6 @@ logger = logging.getLogger(__name__)
 #: The most bytes of a write, and the bytes before them (FUSE_BUFFER_HEADER_SIZE of libfuse).
 MOST_WRITTEN: Final = 1 << 20
 _HEADER_ROOM: Final = 4096
-#: How long the first request may take, in seconds: it waits on the file descriptor since the mount.
-_FIRST: Final = 10.0
-#: How often a signal is looked for meanwhile, in ms.
-_LOOK: Final = 100
 #: Errors of a read of /dev/fuse if there is no request.  ENOENT: the program withdrew it.
 _NOTHING: Final = (errno.EAGAIN, errno.EINTR, errno.ENOENT)
 #: The same if the mount is gone.
@@ -102,21 +95,17 @@ class Session:
         """
         return self.send(protocol.inode_notice(InodeNotice(node, -1, 0)))
 
-    def begin(self, library: str, has_signal: Callable[[], bool]) -> None:
-        """Answer INIT, the first request.  ``library``: what mounted.  ``has_signal()``: whether a signal came.
+    def begin(self, library: str) -> None:
+        """Answer INIT, the first request, which waits since mount(2).  ``library``: what mounted.
 
-        Returns without an answer after a signal, or if the mount is gone.  Raises ``MountError`` if another request
-        comes first, or the kernel is too old.
+        Returns without an answer if the mount is gone.  Raises ``MountError`` if there is no request or another one,
+        or the kernel is too old.
         """
-        buffer, since, poller = RequestBuffer(), time.monotonic(), select.poll()
-        poller.register(self.fd, select.POLLIN)
-        while not self.receive(buffer):
-            if self._gone or has_signal():
-                return
-            if time.monotonic() > since + _FIRST:
-                raise MountError(f"the kernel sent no request after {library} mounted; update the FUSE library")
-            poller.poll(_LOOK)
-        if buffer.header.opcode != Opcode.INIT:
+        buffer = RequestBuffer()
+        received = self.receive(buffer)
+        if self._gone:
+            return
+        if not received or buffer.header.opcode != Opcode.INIT:
             raise MountError(
                 f"{library} talks to the kernel while it mounts; use another version of the FUSE library"
             )
