@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from asdffs import interrupts
+from asdffs.cli.background import run_in_background
 from asdffs.cli.logs import SYSLOG, check_log, log_to, reopen_logs
+from asdffs.cli.mount_options import parse_options
 from asdffs.cli.notify import notify
 from asdffs.cli.opened_file import OpenedFile, open_for_mount
 from asdffs.cli.remedies import told
@@ -35,9 +37,9 @@ from asdffs.errors import (
 )
 from asdffs.mount.binding import load_binding
 from asdffs.mount.content import FileContent
-from asdffs.mount.daemon import run_in_background, serve, site_of
+from asdffs.mount.daemon import serve, site_of
 from asdffs.mount.loop import Loop
-from asdffs.mount.options import MountOptions, parse_options
+from asdffs.mount.options import MountOptions
 from asdffs.printable import as_word
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, filesystem_of, resolved, topmost

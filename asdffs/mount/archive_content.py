@@ -11,13 +11,13 @@ from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
 from asdffs.mount.content import Site
 from asdffs.mount.invalidate import Invalidator
-from asdffs.mount.served_file import OpenedFile, ServedFile
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.archive import OpenDocuments
 from asdffs.vfs.archive_status import ArchiveStatus
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.outside import ArchiveDirectory
+from asdffs.vfs.served_file import OpenedFile, ServedFile
 
 
 class ArchiveContent:

@@ -17,10 +17,10 @@ from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.options import MountOptions
-from asdffs.mount.served_file import OpenedFile, ServedFile
 from asdffs.storage.lease import Lease
 from asdffs.storage.watch import Watch
 from asdffs.vfs.areas import Areas
+from asdffs.vfs.served_file import OpenedFile, ServedFile
 
 logger = logging.getLogger(__name__)
 

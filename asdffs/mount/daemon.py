@@ -1,8 +1,6 @@
-"""Serves one mount from start to end, in the foreground or as a daemon.
+"""Serves one mount from start to end.
 
-For a daemon, the child process opens the document and prints every reason not to mount.  The parent returns when the
-child is ready or has exited.  After the unmount, the daemon finishes the file while it still holds the file lock, and
-leaves a report.
+After the unmount, it finishes the file while it still holds the file lock, and leaves a report.
 """
 
 from __future__ import annotations
@@ -15,10 +13,9 @@ import logging
 import os
 import resource
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from asdffs.allocator import COLLECTIONS, give_back, own_process
@@ -34,19 +31,15 @@ from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
-from asdffs.mount.read_ahead import raise_read_ahead
-from asdffs.mount.request_queue import SIGNALS
 from asdffs.mount.session import Session
-from asdffs.storage.mount_table import pid_namespace
+from asdffs.storage.mount_table import pid_namespace, topmost
 
 if TYPE_CHECKING:
     from asdffs.mount.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
 
-_READY = b"ready"
 _STDERR = 2
-_STANDARD = (0, 1, 2)
 #: A mount imports the rest after so many seconds in which nobody used it.
 _QUIET = 0.3
 #: After so many such intervals it does not wait any longer.
@@ -58,6 +51,8 @@ _LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding", "asdffs.vie
 #: Suffix of the file that reserves disk space for the report, and its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
+#: Read-ahead in KiB.  More makes splice fail: a pipe holds 1 MiB, and the answer has a header.
+_READ_AHEAD = 896
 
 
 def serve(
@@ -80,7 +75,7 @@ def serve(
         _reserve_report(content.places.report)
 
     def started() -> None:
-        raise_read_ahead(site.mountpoint)
+        _raise_read_ahead(site.mountpoint)
         ready()
         content.start()
         watchdogs.append(_watched(site))
@@ -200,39 +195,6 @@ def _leave_report(report: str, facts: dict[str, Any]) -> None:
     os.replace(report + _ROOM, report)
 
 
-def run_in_background(
-    work: Callable[[Callable[[], None]], int],
-    log: Callable[[], None],
-    hang_up: Callable[[], None],
-    *,
-    keep: Collection[int],
-) -> int:
-    """Run ``work(ready)`` in a daemon; return 0 when it calls ``ready``, else its exit status.
-
-    ``log`` is called in the daemon when it is ready, and must redirect the log away from the terminal.  ``hang_up``
-    is called in a thread at each SIGHUP, which has no other effect on a daemon that is ready.  ``keep``:
-    file descriptors that the daemon needs.  It closes all others, which it inherited: they would keep another mount
-    busy or a pipe open.
-    """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _close_all_but({*_STANDARD, writer, *keep})
-        _become_daemon(work, lambda: _say_ready(log, hang_up, writer))
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        if pipe.read() == _READY:
-            return 0
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _close_all_but(keep: Collection[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in keep:
-            with contextlib.suppress(OSError):  # the file descriptor of listdir itself is closed already
-                os.close(int(name))
-
-
 def raise_descriptor_limit() -> None:
     """Raise the limit of open file descriptors to the hard limit, because each open file of a mount needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -241,40 +203,13 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _become_daemon(work: Callable[[Callable[[], None]], int], ready: Callable[[], None]) -> None:
-    """Turn this process into a daemon, run ``work`` and exit.  Never returns."""
-    status = 1
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # as in all threads that are started: one waits for it
+def _raise_read_ahead(mountpoint: str) -> None:
+    """Raise the read-ahead.  Only root may do this; for others, the kernel's default stays, which is only slower."""
+    mount = topmost(mountpoint)
+    if mount is None:
+        return
     try:
-        os.setsid()
-        status = work(ready)
-    except Exception:  # the process ends here, so this is the last chance to log the reason
-        logger.exception("internal error; please report it")
-    finally:
-        logging.shutdown()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _wait_for_hangups(hang_up: Callable[[], None]) -> None:
-    """Call ``hang_up`` at each SIGHUP, which all threads block."""
-    while True:
-        signal.sigwait([signal.SIGHUP])
-        try:
-            hang_up()
-        except OSError as err:
-            logger.warning("SIGHUP: %s", err)
-
-
-def _say_ready(log: Callable[[], None], hang_up: Callable[[], None], writer: int) -> None:
-    log()
-    threading.Thread(target=_wait_for_hangups, args=(hang_up,), name="hangups", daemon=True).start()
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in _STANDARD:
-        os.dup2(null, standard)
-    os.close(null)
-    os.chdir("/")
-    os.write(writer, _READY)
-    os.close(writer)
+        with open(f"/sys/class/bdi/{mount.device}/read_ahead_kb", "w") as file:
+            file.write(str(_READ_AHEAD))
+    except OSError as err:
+        logger.info("read-ahead stays at the kernel's default: %s", err.strerror)

@@ -26,7 +26,6 @@ from asdffs.mount import protocol, structures
 from asdffs.mount.caller import was_killed
 from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of
 from asdffs.mount.loop import Loop
-from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.protocol import (
     ATTRIBUTES_ANSWER,
     ENTRY_ANSWER,
@@ -50,8 +49,9 @@ _NAME_MAX: Final = 255
 _USER_ATTRIBUTES: Final = "user."
 #: The handle of all opens by helpers of ``dropper``.
 HELPERS: Final = (1 << 64) - 1
-#: For how long the kernel may keep names, and attributes that it can be told about, in seconds and ns.
-_KEPT: Final = divmod(int(KEPT_SECONDS * 10**9), 10**9)
+#: For how long the kernel may keep names, and attributes that it can be told about, in seconds and ns: less than a
+#: second, so that changes of the ASDF file by other programs are seen within a second.
+_KEPT: Final = (0, 800_000_000)
 #: Attributes that may change unnoticed, and all while other threads answer requests: they could be old already.
 _NOT_KEPT: Final = (0, 0)
 _entry_of: Final = ENTRY_ANSWER.numbers.pack

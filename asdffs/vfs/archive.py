@@ -21,7 +21,7 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.report import Outcome
@@ -33,6 +33,7 @@ from asdffs.storage.descriptors import descriptor_limit
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.inodes import Item
 from asdffs.vfs.namespace import number_of
+from asdffs.vfs.served_file import ServedFile
 from asdffs.vfs.vfs import Vfs
 
 logger = logging.getLogger(__name__)
@@ -69,19 +70,6 @@ class OutsideItem(Item):
         return self.place
 
 
-class Opened(Protocol):
-    """An open document (``mount/served_file``).  ``unchecked``: whether its tree is still to be checked."""
-
-    vfs: Vfs
-    unchecked: bool
-
-    def end(self) -> Outcome:
-        """Finish the file, and keep unsaved work beside it."""
-
-    def close(self) -> None:
-        """Close the file, and release its lock."""
-
-
 class _Entry:
     """A document that is open, being opened or being closed.  ``users``: requests about paths in it."""
 
@@ -89,7 +77,7 @@ class _Entry:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.lock = RankedLock(scheduler, Rank.DOCUMENT)
-        self.opened: Opened | None = None
+        self.opened: ServedFile | None = None
         self.users = 0
         self.used = 0.0
         self.gone = False
@@ -109,7 +97,7 @@ class OpenDocuments:
     def __init__(
         self,
         files: Beneath,
-        open_file: Callable[[FileFolder, str, str, int], Opened],
+        open_file: Callable[[FileFolder, str, str, int], ServedFile],
         scheduler: Scheduler,
         *,
         most: int,

@@ -18,7 +18,6 @@ from asdffs.cli.opened_file import open_for_mount
 from asdffs.document.document import Document
 from asdffs.errors import CrossViewError, GoneError, NoSuchNameError, NotAsdfError, ReadOnlyError
 from asdffs.mount.options import MountOptions
-from asdffs.mount.served_file import ServedFile
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.beneath import Beneath
@@ -30,6 +29,7 @@ from asdffs.vfs.attributes import Shown
 from asdffs.vfs.inodes import ROOT, Place
 from asdffs.vfs.kernel import NoKernel
 from asdffs.vfs.outside import ArchiveDirectory
+from asdffs.vfs.served_file import ServedFile
 
 MOST = 3
 
