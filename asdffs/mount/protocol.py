@@ -13,43 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from asdffs.mount.structures import (
-    Allocate,
-    AttributesAnswer,
-    BatchForget,
-    Create,
-    DirectoryEntry,
-    EntryAnswer,
-    Forget,
-    GetAttribute,
-    GetAttributes,
-    Handle,
-    Header,
-    Init,
-    InitAnswer,
-    InodeNotice,
-    Interrupt,
-    Link,
-    ListAttributes,
-    MakeDirectory,
-    MakeNode,
-    Name,
-    Nothing,
-    Open,
-    OpenAnswer,
-    Read,
-    Release,
-    Rename,
-    Rename2,
-    SetAttribute,
-    SetAttributes,
-    SizeAnswer,
-    StatisticsAnswer,
-    Status,
-    Symlink,
-    Write,
-    WriteAnswer,
-)
+from asdffs.mount import structures
+from asdffs.mount.structures import BatchForget, Init, InitAnswer, InodeNotice
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -202,59 +167,59 @@ class MalformedError(Exception):
     """A request is too short, or lacks a NUL."""
 
 
-HEADER: Final = Layout(Header, "IIQQIII4x")
+HEADER: Final = Layout(structures.Header, "IIQQIII4x")
 #: The structure of each request that is answered.
 REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
-    Opcode.LOOKUP: Layout(Name, names=1),
-    Opcode.FORGET: Layout(Forget, "Q"),
-    Opcode.GETATTR: Layout(GetAttributes, "I4xQ"),
-    Opcode.SETATTR: Layout(SetAttributes, "I4xQQ8xqq8xII4xI4xII4x"),
-    Opcode.READLINK: Layout(Nothing),
-    Opcode.SYMLINK: Layout(Symlink, names=2),
-    Opcode.MKNOD: Layout(MakeNode, "III4x", names=1),
-    Opcode.MKDIR: Layout(MakeDirectory, "II", names=1),
-    Opcode.UNLINK: Layout(Name, names=1),
-    Opcode.RMDIR: Layout(Name, names=1),
-    Opcode.RENAME: Layout(Rename, "Q", names=2),
-    Opcode.LINK: Layout(Link, "Q", names=1),
-    Opcode.OPEN: Layout(Open, "II"),
-    Opcode.READ: Layout(Read, "QQI20x"),
-    Opcode.WRITE: Layout(Write, "QQII16x", rest=True),
-    Opcode.STATFS: Layout(Nothing),
-    Opcode.RELEASE: Layout(Release, "QI12x"),
-    Opcode.FSYNC: Layout(Handle, "Q8x"),
-    Opcode.SETXATTR: Layout(SetAttribute, "II", names=1, rest=True),
-    Opcode.GETXATTR: Layout(GetAttribute, "I4x", names=1),
-    Opcode.LISTXATTR: Layout(ListAttributes, "I4x"),
-    Opcode.REMOVEXATTR: Layout(Name, names=1),
-    Opcode.FLUSH: Layout(Handle, "Q16x"),
-    Opcode.INIT: Layout(Init, "IIII"),
-    Opcode.OPENDIR: Layout(Open, "II"),
-    Opcode.RELEASEDIR: Layout(Release, "QI12x"),
-    Opcode.FSYNCDIR: Layout(Handle, "Q8x"),
-    Opcode.CREATE: Layout(Create, "III4x", names=1),
-    Opcode.INTERRUPT: Layout(Interrupt, "Q"),
-    Opcode.DESTROY: Layout(Nothing),
-    Opcode.IOCTL: Layout(Nothing),
-    Opcode.BATCH_FORGET: Layout(BatchForget, "I4x", rest=True),
-    Opcode.FALLOCATE: Layout(Allocate, "QQQI4x"),
-    Opcode.READDIRPLUS: Layout(Read, "QQI20x"),
-    Opcode.RENAME2: Layout(Rename2, "QI4x", names=2),
+    Opcode.LOOKUP: Layout(structures.Name, names=1),
+    Opcode.FORGET: Layout(structures.Forget, "Q"),
+    Opcode.GETATTR: Layout(structures.GetAttributes, "I4xQ"),
+    Opcode.SETATTR: Layout(structures.SetAttributes, "I4xQQ8xqq8xII4xI4xII4x"),
+    Opcode.READLINK: Layout(structures.Nothing),
+    Opcode.SYMLINK: Layout(structures.Symlink, names=2),
+    Opcode.MKNOD: Layout(structures.MakeNode, "III4x", names=1),
+    Opcode.MKDIR: Layout(structures.MakeDirectory, "II", names=1),
+    Opcode.UNLINK: Layout(structures.Name, names=1),
+    Opcode.RMDIR: Layout(structures.Name, names=1),
+    Opcode.RENAME: Layout(structures.Rename, "Q", names=2),
+    Opcode.LINK: Layout(structures.Link, "Q", names=1),
+    Opcode.OPEN: Layout(structures.Open, "II"),
+    Opcode.READ: Layout(structures.Read, "QQI20x"),
+    Opcode.WRITE: Layout(structures.Write, "QQII16x", rest=True),
+    Opcode.STATFS: Layout(structures.Nothing),
+    Opcode.RELEASE: Layout(structures.Release, "QI12x"),
+    Opcode.FSYNC: Layout(structures.Handle, "Q8x"),
+    Opcode.SETXATTR: Layout(structures.SetAttribute, "II", names=1, rest=True),
+    Opcode.GETXATTR: Layout(structures.GetAttribute, "I4x", names=1),
+    Opcode.LISTXATTR: Layout(structures.ListAttributes, "I4x"),
+    Opcode.REMOVEXATTR: Layout(structures.Name, names=1),
+    Opcode.FLUSH: Layout(structures.Handle, "Q16x"),
+    Opcode.INIT: Layout(structures.Init, "IIII"),
+    Opcode.OPENDIR: Layout(structures.Open, "II"),
+    Opcode.RELEASEDIR: Layout(structures.Release, "QI12x"),
+    Opcode.FSYNCDIR: Layout(structures.Handle, "Q8x"),
+    Opcode.CREATE: Layout(structures.Create, "III4x", names=1),
+    Opcode.INTERRUPT: Layout(structures.Interrupt, "Q"),
+    Opcode.DESTROY: Layout(structures.Nothing),
+    Opcode.IOCTL: Layout(structures.Nothing),
+    Opcode.BATCH_FORGET: Layout(structures.BatchForget, "I4x", rest=True),
+    Opcode.FALLOCATE: Layout(structures.Allocate, "QQQI4x"),
+    Opcode.READDIRPLUS: Layout(structures.Read, "QQI20x"),
+    Opcode.RENAME2: Layout(structures.Rename2, "QI4x", names=2),
 }
 
 _PAIR: Final = struct.Struct("=QQ")
 _NUMBER: Final = struct.Struct("=Q")
 ANSWER: Final = struct.Struct("=IiQ")
-INIT_ANSWER: Final = Layout(InitAnswer, "IIIIHHIIH34x")
-STATUS: Final = Layout(Status, "QQQqqqIIIIIIIIII")
-ATTRIBUTES_ANSWER: Final = Layout(AttributesAnswer, "QI4x")
-ENTRY_ANSWER: Final = Layout(EntryAnswer, "QQQQII")
-OPEN_ANSWER: Final = Layout(OpenAnswer, "QI4x")
-WRITE_ANSWER: Final = Layout(WriteAnswer, "I4x")
-SIZE_ANSWER: Final = Layout(SizeAnswer, "I4x")
-STATISTICS_ANSWER: Final = Layout(StatisticsAnswer, "QQQQQIII28x")
-DIRECTORY_ENTRY: Final = Layout(DirectoryEntry, "QQII")
-INODE_NOTICE: Final = Layout(InodeNotice, "Qqq")
+INIT_ANSWER: Final = Layout(structures.InitAnswer, "IIIIHHIIH34x")
+STATUS: Final = Layout(structures.Status, "QQQqqqIIIIIIIIII")
+ATTRIBUTES_ANSWER: Final = Layout(structures.AttributesAnswer, "QI4x")
+ENTRY_ANSWER: Final = Layout(structures.EntryAnswer, "QQQQII")
+OPEN_ANSWER: Final = Layout(structures.OpenAnswer, "QI4x")
+WRITE_ANSWER: Final = Layout(structures.WriteAnswer, "I4x")
+SIZE_ANSWER: Final = Layout(structures.SizeAnswer, "I4x")
+STATISTICS_ANSWER: Final = Layout(structures.StatisticsAnswer, "QQQQQIII28x")
+DIRECTORY_ENTRY: Final = Layout(structures.DirectoryEntry, "QQII")
+INODE_NOTICE: Final = Layout(structures.InodeNotice, "Qqq")
 #: The structures at the beginning of each answer, one behind the other.  Others have none, or bytes alone.
 ANSWERS: Final[dict[Opcode, tuple[Layout[Any], ...]]] = {
     Opcode.LOOKUP: (ENTRY_ANSWER, STATUS),
