@@ -185,6 +185,7 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "nojournal": {"journal": False},
     "lease": {"lease": True},
     "verify": {"verify": True},
+    "passthrough": {"passthrough": True},
 }
 _REMOTE_FLAGS: Final[dict[str, dict[str, Any]]] = {"anonymous": {"anonymous": True}, "nocache": {"cache": False}}
 _VALUES: Final[dict[str, tuple[str, Setter]]] = {

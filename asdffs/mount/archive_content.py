@@ -33,7 +33,7 @@ class ArchiveContent:
         options, files = site.options, Beneath(path)
         self._documents = OpenDocuments(files, self._serve, site.loop, most=options.open_max, idle=options.idle)
         facts = {"file": path, "writable": not options.read_only, **site.facts}
-        status = ArchiveStatus(self._documents, facts)
+        status = ArchiveStatus(self._documents, facts, site.passthrough.facts)
         self.areas = Areas(
             ArchiveDirectory(files, self._documents, status, options.shown, site.loop), self._documents
         )

@@ -17,6 +17,7 @@ from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.options import MountOptions
+from asdffs.mount.passthrough import Passthrough
 from asdffs.storage.lease import Lease
 from asdffs.storage.watch import Watch
 from asdffs.vfs.areas import Areas
@@ -41,6 +42,7 @@ class Site(NamedTuple):
     loop: Loop
     notifications: Notifications
     dropper: PageDropper
+    passthrough: Passthrough
     note: dict[str, Any]
     facts: dict[str, Any]
 

@@ -31,6 +31,7 @@ from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
+from asdffs.mount.passthrough import Passthrough
 from asdffs.mount.session import Session
 from asdffs.storage.mount_table import pid_namespace, topmost
 
@@ -91,10 +92,10 @@ def serve(
         site.dropper.stop()
         outcome.append(content.end())
 
-    operations = Operations(content.areas, site.loop, site.dropper.is_helper)
+    operations = Operations(content.areas, site.loop, site.dropper.is_helper, site.passthrough)
     users = (0, os.getuid()) if site.options.allow_root else None
     mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
-    session = _begun(mounted, f"libfuse {binding.libfuse}")
+    session = _begun(mounted, f"libfuse {binding.libfuse}", passthrough=site.passthrough.wanted)
     site.loop.post(started)
     try:
         site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
@@ -104,11 +105,11 @@ def serve(
     _conclude(content, outcome[0], aborted=any(watchdog.aborted for watchdog in watchdogs))
 
 
-def _begun(mounted: Mounted, library: str) -> Session:
+def _begun(mounted: Mounted, library: str, *, passthrough: bool) -> Session:
     """Return the session of a mount, after the first request.  Raises ``MountError``; then it is unmounted."""
     session = Session(mounted.fd)
     try:
-        session.begin(library)
+        session.begin(library, passthrough=passthrough)
     except MountError:
         mounted.unmount()
         raise
@@ -157,7 +158,9 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     """Return the site for content at ``mountpoint``, an absolute path."""
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
-    return Site(mountpoint, options, loop, Notifications(loop.forget_attributes), PageDropper(), note, note | more)
+    parts = Notifications(loop.forget_attributes), PageDropper()
+    passthrough = Passthrough(lambda: loop.device, wanted=options.passthrough)
+    return Site(mountpoint, options, loop, *parts, passthrough, note, note | more)
 
 
 def _watched(site: Site) -> Watchdog:

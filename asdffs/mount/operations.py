@@ -26,6 +26,7 @@ from asdffs.mount import protocol, structures
 from asdffs.mount.caller import was_killed
 from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of
 from asdffs.mount.loop import Loop
+from asdffs.mount.passthrough import Passthrough
 from asdffs.mount.protocol import (
     ATTRIBUTES_ANSWER,
     ENTRY_ANSWER,
@@ -67,10 +68,13 @@ class Operations:
     ``is_helper(pid)``: whether a process is a helper of ``dropper``.
     """
 
-    def __init__(self, areas: Areas, loop: Loop, is_helper: Callable[[int], bool]) -> None:
+    def __init__(
+        self, areas: Areas, loop: Loop, is_helper: Callable[[int], bool], passthrough: Passthrough | None = None
+    ) -> None:
         self.areas = areas
         self._loop = loop
         self._is_helper = is_helper
+        self._passthrough = passthrough if passthrough is not None and passthrough.wanted else None
 
     # -- items ----------------------------------------------------------------------
 
@@ -256,6 +260,11 @@ class Operations:
 
     def _opened(self, place: Place, handle: int, *, write: bool) -> OpenAnswer:
         flags = 0 if write else int(OpenFlag.NO_FLUSH)
+        file = place.area.whole(handle) if self._passthrough is not None else None
+        if self._passthrough is not None and file is not None:
+            backing = self._passthrough.opened(place.item.inode, file)
+            if backing:
+                return OpenAnswer(handle, flags | OpenFlag.PASSTHROUGH, backing)
         if place.area.is_direct(handle):
             flags |= OpenFlag.DIRECT_IO
         elif self._is_unchanged(place, handle):
@@ -310,6 +319,8 @@ class Operations:
     def release(self, place: Place, header: Header, asked: structures.Release) -> Answer:
         """Close a handle after its last file descriptor."""
         try:
+            if self._passthrough is not None and place.area.whole(asked.handle) is not None:
+                self._passthrough.closed(place.item.inode)
             place.area.release(asked.handle)
         finally:
             self.areas.closed(asked.handle)

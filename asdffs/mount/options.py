@@ -20,7 +20,8 @@ class MountOptions(NamedTuple):
     bytes of decoded blocks, or None.  ``keep_checksums``: whether changed blocks get a new checksum.
     ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``open_max``:
     of an archive, how many files stay open.  ``idle``: seconds after which an unused file of an archive is finished
-    and closed.  ``remote``: settings for a remote file.
+    and closed.  ``passthrough``: whether the kernel reads whole files itself.  ``remote``: settings
+    for a remote file.
     """
 
     read_only: bool = False
@@ -44,6 +45,7 @@ class MountOptions(NamedTuple):
     shown: Shown = Shown()
     open_max: int = 100
     idle: float = 5.0
+    passthrough: bool = False
     remote: RemoteOptions = RemoteOptions()
 
 

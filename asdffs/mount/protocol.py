@@ -87,6 +87,7 @@ class OpenFlag(enum.IntFlag):
     DIRECT_IO = 1 << 0
     KEEP_CACHE = 1 << 1
     NO_FLUSH = 1 << 5
+    PASSTHROUGH = 1 << 7
 
 
 class SetFlag(enum.IntFlag):
@@ -104,6 +105,8 @@ class SetFlag(enum.IntFlag):
     KILL_PRIVILEGES = 1 << 11
 
 
+#: The feature that the kernel reads files itself, among the upper half of the flags of INIT.
+PASSTHROUGH: Final = 1 << 37 - 32
 #: Flag of a GETATTR that has a handle.
 GETATTR_HANDLE: Final = 1
 #: Flags of a WRITE: its bytes are pages of an mmap; the file loses its set-user-ID and set-group-ID bits.
@@ -193,7 +196,7 @@ REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
     Opcode.LISTXATTR: Layout(structures.ListAttributes, "I4x"),
     Opcode.REMOVEXATTR: Layout(structures.Name, names=1),
     Opcode.FLUSH: Layout(structures.Handle, "Q16x"),
-    Opcode.INIT: Layout(structures.Init, "IIII"),
+    Opcode.INIT: Layout(Init, "IIII", rest=True),
     Opcode.OPENDIR: Layout(structures.Open, "II"),
     Opcode.RELEASEDIR: Layout(structures.Release, "QI12x"),
     Opcode.FSYNCDIR: Layout(structures.Handle, "Q8x"),
@@ -210,11 +213,11 @@ REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
 _PAIR: Final = struct.Struct("=QQ")
 _NUMBER: Final = struct.Struct("=Q")
 ANSWER: Final = struct.Struct("=IiQ")
-INIT_ANSWER: Final = Layout(structures.InitAnswer, "IIIIHHIIH34x")
+INIT_ANSWER: Final = Layout(structures.InitAnswer, "IIIIHHIIH2xII24x")
 STATUS: Final = Layout(structures.Status, "QQQqqqIIIIIIIIII")
 ATTRIBUTES_ANSWER: Final = Layout(structures.AttributesAnswer, "QI4x")
 ENTRY_ANSWER: Final = Layout(structures.EntryAnswer, "QQQQII")
-OPEN_ANSWER: Final = Layout(structures.OpenAnswer, "QI4x")
+OPEN_ANSWER: Final = Layout(structures.OpenAnswer, "QIi")
 WRITE_ANSWER: Final = Layout(structures.WriteAnswer, "I4x")
 SIZE_ANSWER: Final = Layout(structures.SizeAnswer, "I4x")
 STATISTICS_ANSWER: Final = Layout(structures.StatisticsAnswer, "QQQQQIII28x")
@@ -273,14 +276,17 @@ def number_in(entry: bytes) -> int:
     return int(_NUMBER.unpack_from(entry)[0])
 
 
-def negotiate(offered: Init, most_written: int, page: int) -> InitAnswer:
+def negotiate(offered: Init, most_written: int, page: int, *, passthrough: bool = False) -> InitAnswer:
     """Return the answer to INIT.  ``most_written``: the most bytes of a write; ``page``: the size of one.
 
-    Raises ``MalformedError`` for a kernel that speaks an older or another protocol.
+    ``passthrough``: ask for that feature.  Raises ``MalformedError`` for a kernel that speaks an older or another
+    protocol.
     """
     if (offered.major, offered.minor) < (MAJOR, OLDEST) or offered.major > MAJOR:
         raise MalformedError(f"the kernel speaks version {offered.major}.{offered.minor} of FUSE, not 7.26 or newer")
-    chosen = offered.flags & ~InitFlag.INIT_EXT & int(sum(InitFlag))
+    upper = int.from_bytes(offered.more[:4], sys.byteorder) if offered.flags & InitFlag.INIT_EXT else 0
+    upper &= PASSTHROUGH if passthrough else 0
+    chosen = offered.flags & int(sum(InitFlag)) & (-1 if upper else ~InitFlag.INIT_EXT)
     return InitAnswer(
         MAJOR,
         min(offered.minor, NEWEST),
@@ -291,4 +297,6 @@ def negotiate(offered: Init, most_written: int, page: int) -> InitAnswer:
         most_written,
         1,
         most_written // page if chosen & InitFlag.MAX_PAGES else 0,
+        upper,
+        1 if upper else 0,
     )

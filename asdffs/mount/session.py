@@ -95,7 +95,7 @@ class Session:
         """
         return self.send(protocol.inode_notice(InodeNotice(node, -1, 0)))
 
-    def begin(self, library: str) -> None:
+    def begin(self, library: str, *, passthrough: bool = False) -> None:
         """Answer INIT, the first request, which waits since mount(2).  ``library``: what mounted.
 
         Returns without an answer if the mount is gone.  Raises ``MountError`` if there is no request or another one,
@@ -111,7 +111,7 @@ class Session:
             )
         try:
             offered = REQUESTS[Opcode.INIT].parse(buffer.body)
-            chosen = protocol.negotiate(offered, MOST_WRITTEN, os.sysconf("SC_PAGESIZE"))
+            chosen = protocol.negotiate(offered, MOST_WRITTEN, os.sysconf("SC_PAGESIZE"), passthrough=passthrough)
         except MalformedError as err:
             raise MountError(str(err)) from err
         logger.info("the kernel speaks FUSE %d.%d, flags %#x; used: %r", *offered[:2], offered.flags, chosen)

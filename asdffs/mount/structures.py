@@ -202,16 +202,23 @@ class Interrupt(NamedTuple):
 
 
 class Init(NamedTuple):
-    """The kernel's version of the protocol, and the features that it offers."""
+    """The kernel's version of the protocol, and the features that it offers.
+
+    ``more``: begins with the upper half of the flags, if the kernel knows ``INIT_EXT``.
+    """
 
     major: int
     minor: int
     read_ahead: int
     flags: int
+    more: memoryview
 
 
 class InitAnswer(NamedTuple):
-    """The version and the features that are used.  ``most_written`` in bytes; ``time_step`` in ns."""
+    """The version and the features that are used.  ``most_written`` in bytes; ``time_step`` in ns.
+
+    ``most_stacked``: how many file systems may lie one on the other for ``PASSTHROUGH``, this one not counted.
+    """
 
     major: int
     minor: int
@@ -222,6 +229,8 @@ class InitAnswer(NamedTuple):
     most_written: int
     time_step: int
     most_pages: int
+    upper_flags: int = 0
+    most_stacked: int = 0
 
 
 class Status(NamedTuple):
@@ -264,10 +273,11 @@ class EntryAnswer(NamedTuple):
 
 
 class OpenAnswer(NamedTuple):
-    """``flags``: an ``OpenFlag``."""
+    """``flags``: an ``OpenFlag``.  ``backing``: the kernel's number of the file (``passthrough``)."""
 
     handle: int
     flags: int
+    backing: int = 0
 
 
 class WriteAnswer(NamedTuple):

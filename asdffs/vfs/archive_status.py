@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from asdffs.vfs.archive import OpenDocuments
@@ -33,19 +33,16 @@ class _Text(Rendered):
 
 
 class ArchiveStatus(ReadOnlyDirectory):
-    """The directory.  ``facts``: what is known of the mount as a whole."""
+    """The directory.  ``facts``: what is known of the mount as a whole; ``more``: and what may change."""
 
-    def __init__(self, documents: OpenDocuments, facts: dict[str, Any]) -> None:
+    def __init__(self, documents: OpenDocuments, facts: dict[str, Any], more: Mapping[str, Any]) -> None:
         self._documents = documents
         self._facts = facts
+        self._more = more
         self._children: dict[str, ViewFile | ViewDirectory] = {
             "status.json": _Text(self._status),
             "error": _Text(lambda: f"{documents.error}\n" if documents.error else ""),
         }
-
-    def note(self, facts: dict[str, Any]) -> None:
-        """Add facts about the mount."""
-        self._facts |= facts
 
     def names(self) -> Iterator[str]:
         """See ``ViewDirectory``."""
@@ -65,6 +62,7 @@ class ArchiveStatus(ReadOnlyDirectory):
         outcome = self._documents.outcome
         status = {
             **self._facts,
+            **self._more,
             "open": len(opened),
             "error": self._documents.error,
             "progress": [one for vfs in told for one in vfs.document.report.progress.facts()],

@@ -72,6 +72,9 @@ class Area(Protocol):
     def is_direct(self, handle: int) -> bool:
         """Return whether the kernel must not cache pages that are read through the handle."""
 
+    def whole(self, handle: int) -> int | None:
+        """Return the descriptor of a file of the disk, if the open file shows all its bytes and no others."""
+
     def is_dirty(self, handle: int) -> bool:
         """Return whether a program wrote through the handle since its last flush."""
 

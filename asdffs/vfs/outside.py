@@ -344,6 +344,11 @@ class ArchiveDirectory:
         """See ``Area``: the state of the mount has another text at each open."""
         return self._file(handle).fd < 0
 
+    def whole(self, handle: int) -> int | None:
+        """See ``Area``."""
+        opened = self._file(handle)
+        return opened.fd if opened.fd >= 0 else None
+
     def is_dirty(self, handle: int) -> bool:
         """Return False: nothing is written here."""
         return False

@@ -311,6 +311,9 @@ class Vfs:
             way = opened.way = FastPath(self.document, opened.node)
         return way
 
+    def whole(self, handle: int) -> None:
+        """Return None: what is shown is a part of the ASDF file, or made from it."""
+
     def is_direct(self, handle: int) -> bool:
         """Return whether the kernel must not cache pages that are read through the handle."""
         opened = self._handles.files[handle]

@@ -131,7 +131,7 @@ def test_helpers_have_the_pages_of_a_file_kept_or_dropped(kernel: Kernel) -> Non
     tree = kernel.node("/tree.yaml")
     for flags, kept in ((os.O_RDONLY, 0), (os.O_RDONLY | os.O_NONBLOCK, OpenFlag.KEEP_CACHE)):
         answer = kernel.ask(Opcode.OPEN, tree, structures.Open(flags, 0), process=HELPER)
-        handle, said = kernel.parse(OPEN_ANSWER, answer)
+        handle, said, _ = kernel.parse(OPEN_ANSWER, answer)
         assert said & OpenFlag.KEEP_CACHE == kept
         assert kernel.ask(Opcode.FLUSH, tree, structures.Handle(handle)) == b""
         assert kernel.ask(Opcode.RELEASE, tree, Release(handle, 0)) == b""
@@ -215,7 +215,7 @@ def test_regression_one_file_that_cannot_be_shown_hid_its_directory(
 
     monkeypatch.setattr(BlockFile, "size", damaged)
     blocks = kernel.node("/blocks")
-    handle, _ = kernel.parse(OPEN_ANSWER, kernel.ask(Opcode.OPENDIR, blocks, opening()))
+    handle, *_ = kernel.parse(OPEN_ANSWER, kernel.ask(Opcode.OPENDIR, blocks, opening()))
     assert b"0000.bin" in kernel.ask(Opcode.READDIRPLUS, blocks, Read(handle, 0, 4096))
     with pytest.raises(OSError, match="Input/output error"):
         kernel.node("/blocks/0000.bin")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import random
 import shutil
@@ -136,6 +137,28 @@ def test_what_appears_and_vanishes_is_seen(archive: Mounted) -> None:
     assert not (archive.point / "new.asdf").exists()
     until(lambda: not (archive.point / "new.asdf.d").exists())
     assert "new.asdf.d" not in os.listdir(archive.point)
+
+
+def test_the_kernel_reads_whole_files_itself(folder: Path) -> None:
+    """All opens of a file, an mmap, and a file that takes its place; the document beside it is served as always."""
+    want = (folder / "a.asdf").read_bytes()
+    with mounted(folder, "-o", "passthrough,idle=0.5", code=None) as mount:
+        told = json.loads((mount.point / ".asdffs/status.json").read_text())["passthrough"]
+        if os.geteuid() or told != "on":
+            pytest.skip("needs root")
+        shown = mount.point / "a.asdf"
+        with shown.open("rb") as first, shown.open("rb") as second:
+            assert first.read() == second.read() == want
+            with mmap.mmap(first.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                assert mapped[:] == want
+            told = json.loads((mount.point / ".asdffs/status.json").read_text())["passthrough"]
+            make(folder / "a.asdf", value=3, fill=3)
+            assert content_of(shown) == (3, bytes([3]) * SIZE)
+            first.seek(0)
+            assert first.read() == want, "it is the file that was opened"
+        assert shown.read_bytes() == (folder / "a.asdf").read_bytes()
+        assert (mount.point / "a.asdf.d/blocks/0000.bin").read_bytes() == bytes([3]) * SIZE
+    assert told in ("on", "off: Operation not permitted", "off: Too many levels of symbolic links"), told
 
 
 def test_links_lead_to_the_document_of_their_file(folder: Path) -> None:

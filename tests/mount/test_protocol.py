@@ -127,19 +127,31 @@ def test_nodes_that_are_forgotten_together() -> None:
         protocol.pairs(BatchForget(2, memoryview(nodes[:-1])))
 
 
+NO_MORE = memoryview(b"")
 OFFERED = int(InitFlag.ASYNC_READ | InitFlag.MAX_PAGES | InitFlag.INIT_EXT) | 1 << 16  # with WRITEBACK_CACHE
 
 
 @pytest.mark.parametrize(("minor", "answered"), [(26, 26), (31, 31), (45, 45), (99, 45)])
 def test_the_smaller_version_and_only_what_is_offered(minor: int, answered: int) -> None:
-    found = protocol.negotiate(Init(7, minor, 131_072, OFFERED), 1 << 20, 4096)
+    found = protocol.negotiate(Init(7, minor, 131_072, OFFERED, NO_MORE), 1 << 20, 4096)
     assert found[:3] == (7, answered, 131_072)
     assert found.flags == InitFlag.ASYNC_READ | InitFlag.MAX_PAGES
     assert (found.most_written, found.most_pages) == (1 << 20, 256)
-    assert protocol.negotiate(Init(7, minor, 0, 0), 1 << 20, 4096).most_pages == 0
+    assert protocol.negotiate(Init(7, minor, 0, 0, NO_MORE), 1 << 20, 4096).most_pages == 0
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("offered", [0, InitFlag.INIT_EXT])
+def test_passthrough_is_used_only_if_it_is_wanted_and_offered(offered: int, *, wanted: bool) -> None:
+    upper = memoryview(struct.pack("=I44x", 1 << 5 | 1 << 3))
+    found = protocol.negotiate(Init(7, 45, 0, offered, upper), 1 << 20, 4096, passthrough=wanted)
+    used = wanted and bool(offered)
+    assert (found.flags, found.upper_flags, found.most_stacked) == (
+        (InitFlag.INIT_EXT, 1 << 5, 1) if used else (0, 0, 0)
+    )
 
 
 @pytest.mark.parametrize("version", [(7, 25), (6, 99), (8, 0)])
 def test_other_protocols_are_refused(version: tuple[int, int]) -> None:
     with pytest.raises(MalformedError, match=r"not 7\.26 or newer"):
-        protocol.negotiate(Init(*version, 0, 0), 1 << 20, 4096)
+        protocol.negotiate(Init(*version, 0, 0, NO_MORE), 1 << 20, 4096)

@@ -14,6 +14,8 @@ from asdffs.mount.protocol import ANSWER, INIT_ANSWER, Opcode
 from asdffs.mount.session import RequestBuffer, Session
 from asdffs.mount.structures import Header, Init, Name
 
+NO_MORE = memoryview(b"")
+
 
 class Pipe:
     """Both ends of what stands for the device."""
@@ -73,7 +75,7 @@ class Device(Session):
 
 def test_the_first_request_is_answered(pipe: Pipe) -> None:
     device = Device(pipe.reader)
-    os.write(pipe.writer, request(Opcode.INIT, 0, Init(7, 40, 131_072, 0)))
+    os.write(pipe.writer, request(Opcode.INIT, 0, Init(7, 40, 131_072, 0, NO_MORE)))
     device.begin("libfuse 3")
     assert INIT_ANSWER.parse(memoryview(device.sent)[ANSWER.size :])[:3] == (7, 40, 131_072)
 
@@ -87,6 +89,6 @@ def test_a_library_that_negotiates_itself_is_refused(pipe: Pipe) -> None:
 
 
 def test_an_old_kernel_is_refused(pipe: Pipe) -> None:
-    os.write(pipe.writer, request(Opcode.INIT, 0, Init(7, 12, 0, 0)))
+    os.write(pipe.writer, request(Opcode.INIT, 0, Init(7, 12, 0, 0, NO_MORE)))
     with pytest.raises(MountError, match=r"speaks version 7\.12"):
         Device(pipe.reader).begin("libfuse 3")

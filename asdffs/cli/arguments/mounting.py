@@ -39,6 +39,7 @@ tuning:
 archives, if FILE is a directory (docs/catalog.md):
   open_max=N              how many files stay open (default: 100)
   idle=SECONDS            finish and close a file that nothing used for so long (default: 5)
+  passthrough             let the kernel read whole files itself: as fast as the disk (root, Linux 6.9)
 
 remote files (docs/remote.md), read-only:
   anonymous, endpoint=URL, region=NAME   as --anonymous and so on
