@@ -89,7 +89,7 @@ def attributes_of(node: Node) -> Attributes:
     if not isinstance(node, DirectoryNode):
         raise TypeError("a node is a file, a directory or a link")
     node.look()
-    return _shown(node, "directory", 0, node.links(), steady=steady)
+    return _shown(node, "directory", 0, node.links() if node.names > 0 else 0, steady=steady)
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:
