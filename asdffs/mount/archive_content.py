@@ -6,6 +6,7 @@ The caller holds the main lock.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
@@ -18,6 +19,8 @@ from asdffs.vfs.archive_status import ArchiveStatus
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.outside import ArchiveDirectory
 from asdffs.vfs.served_file import OpenedFile, ServedFile
+
+_OFF: Final = {"passthrough": "off"}
 
 
 class ArchiveContent:
@@ -33,7 +36,7 @@ class ArchiveContent:
         options, files = site.options, Beneath(path)
         self._documents = OpenDocuments(files, self._serve, site.loop, most=options.open_max, idle=options.idle)
         facts = {"file": path, "writable": not options.read_only, **site.facts}
-        status = ArchiveStatus(self._documents, facts, site.passthrough.facts)
+        status = ArchiveStatus(self._documents, facts, _OFF if site.passthrough is None else site.passthrough.facts)
         self.areas = Areas(
             ArchiveDirectory(files, self._documents, status, options.shown, site.loop), self._documents
         )

@@ -31,11 +31,11 @@ from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
-from asdffs.mount.passthrough import Passthrough
 from asdffs.mount.session import Session
 from asdffs.storage.mount_table import pid_namespace, topmost
 
 if TYPE_CHECKING:
+    from asdffs.mount.passthrough import Passthrough
     from asdffs.mount.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def serve(
     operations = Operations(content.areas, site.loop, site.dropper.is_helper, site.passthrough)
     users = (0, os.getuid()) if site.options.allow_root else None
     mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
-    session = _begun(mounted, f"libfuse {binding.libfuse}", passthrough=site.passthrough.wanted)
+    session = _begun(mounted, f"libfuse {binding.libfuse}", passthrough=site.passthrough is not None)
     site.loop.post(started)
     try:
         site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
@@ -159,8 +159,14 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     parts = Notifications(loop.forget_attributes), PageDropper()
-    passthrough = Passthrough(lambda: loop.device, wanted=options.passthrough)
+    passthrough = _passthrough(loop) if options.passthrough else None
     return Site(mountpoint, options, loop, *parts, passthrough, note, note | more)
+
+
+def _passthrough(loop: Loop) -> Passthrough:
+    from asdffs.mount.passthrough import Passthrough  # few mounts want it
+
+    return Passthrough(lambda: loop.device)
 
 
 def _watched(site: Site) -> Watchdog:

@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.errors import (
     AsdffsError,
@@ -26,7 +26,6 @@ from asdffs.mount import protocol, structures
 from asdffs.mount.caller import was_killed
 from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of
 from asdffs.mount.loop import Loop
-from asdffs.mount.passthrough import Passthrough
 from asdffs.mount.protocol import (
     ATTRIBUTES_ANSWER,
     ENTRY_ANSWER,
@@ -41,6 +40,9 @@ from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Attributes, User
 from asdffs.vfs.inodes import Place
+
+if TYPE_CHECKING:
+    from asdffs.mount.passthrough import Passthrough
 
 _RENAME_NOREPLACE: Final = 1
 # linux/falloc.h: KEEP_SIZE; with it PUNCH_HOLE; ZERO_RANGE
@@ -74,7 +76,7 @@ class Operations:
         self.areas = areas
         self._loop = loop
         self._is_helper = is_helper
-        self._passthrough = passthrough if passthrough is not None and passthrough.wanted else None
+        self._passthrough = passthrough
 
     # -- items ----------------------------------------------------------------------
 

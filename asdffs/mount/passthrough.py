@@ -24,9 +24,8 @@ class Passthrough:
     ``device()``: the file descriptor of /dev/fuse.  ``facts``: for ``status.json``, with the reason if it is refused.
     """
 
-    def __init__(self, device: Callable[[], int], *, wanted: bool) -> None:
-        self.wanted = wanted
-        self.facts = {"passthrough": "on" if wanted else "off"}
+    def __init__(self, device: Callable[[], int]) -> None:
+        self.facts = {"passthrough": "on"}
         self._device = device
         self._opens: Counter[int] = Counter()
         self._given: dict[int, int] = {}

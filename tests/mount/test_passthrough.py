@@ -17,7 +17,7 @@ def test_the_first_open_decides_for_all_that_overlap(tmp_path: Path) -> None:
             given.append(file)
             return len(given) - 1
 
-    kernel = Kernel(lambda: device, wanted=True)
+    kernel = Kernel(lambda: device)
     assert [kernel.opened(7, 3), kernel.opened(7, 4), kernel.opened(8, 5)] == [0, 0, 1]
     kernel.closed(7)
     assert kernel.opened(7, 6) == 0, "it is open without a number"
@@ -32,7 +32,7 @@ def test_the_first_open_decides_for_all_that_overlap(tmp_path: Path) -> None:
 
 def test_a_refusal_is_told(tmp_path: Path) -> None:
     device = os.open(tmp_path, os.O_RDONLY)
-    kernel = Passthrough(lambda: device, wanted=True)
+    kernel = Passthrough(lambda: device)
     assert kernel.opened(7, device) == 0
     assert kernel.facts == {"passthrough": "off: Inappropriate ioctl for device"}
     kernel.closed(7)
