@@ -215,6 +215,8 @@ class Operations:
             listed = mode in (0, stat.S_IFDIR) and name not in (b".", b"..")
             try:
                 found = area.entry(handle, os.fsdecode(name)) if listed else None
+                if listed and found is None and not mode:  # it is gone since the listing began
+                    continue
             except (AsdffsError, OSError):  # a program that asks for this entry gets the error then
                 found = None
             if found is None:

@@ -221,6 +221,15 @@ def test_regression_one_file_that_cannot_be_shown_hid_its_directory(
         kernel.node("/blocks/0000.bin")
 
 
+def test_regression_a_listing_had_a_file_that_was_removed_since_it_began(kernel: Kernel) -> None:
+    """With a number that no file has."""
+    kernel.ask(Opcode.CREATE, 1, structures.Create(os.O_RDWR, 0o644, 0, "scratch-file"))
+    handle, *_ = kernel.parse(OPEN_ANSWER, kernel.ask(Opcode.OPENDIR, 1, opening()))
+    assert b"scratch-file" in kernel.ask(Opcode.READDIRPLUS, 1, Read(handle, 0, 4096))
+    kernel.ask(Opcode.UNLINK, 1, structures.Name("scratch-file"))
+    assert b"scratch-file" not in kernel.ask(Opcode.READDIRPLUS, 1, Read(handle, 1, 4096))
+
+
 @pytest.mark.parametrize("create", [False, True])
 def test_regression_an_open_that_fails_at_its_end_left_a_handle(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch, *, create: bool
