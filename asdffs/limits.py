@@ -15,7 +15,7 @@ from asdffs.errors import InvalidArrayError, Remedy
 #: Bytes of memory that one request may take beyond the bytes that the file has for it.
 MEMORY: Final = 256 << 20
 #: Levels of mappings and sequences in each other.
-DEPTH: Final = 260
+DEPTH: Final = 240
 #: Keys that the merge keys of a tree may add.
 MERGED: Final = 500_000
 #: Events of YAML that are read again for aliases in the descriptions of arrays.

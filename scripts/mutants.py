@@ -89,16 +89,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "nesting",
-        "asdffs/tree/events.py",
-        '_DEEPEST = 240\n_TOO_DEEP = f"nested more than {_DEEPEST} deep',
-        '_DEEPEST = 241\n_TOO_DEEP = f"nested more than 240 deep',
+        "asdffs/tree/tape.py",
+        "if len(stack) > DEPTH:",
+        "if len(stack) > DEPTH + 1:",
         ("tests/tree/test_syntax.py",),
     ),
     Mutant(
         "alias-on-the-line-of-its-anchor",
         "asdffs/tree/value_edits.py",
-        "if line >= found.line]",
-        "if line > found.line]",
+        "if row > found.row]",
+        "if found.tape.line(row) > found.line]",
         ("tests/tree/test_value_edits.py",),
     ),
     Mutant(

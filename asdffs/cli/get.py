@@ -25,11 +25,15 @@ _MISSING: Final = object()
 
 
 class Row(NamedTuple):
-    """The values of one file, as they are printed; ``_MISSING`` for one that is missing.  ``missing``: why."""
+    """The values of one file, as they are printed; ``_MISSING`` for one that is missing.
+
+    ``missing``: why.  ``twice``: sentences about keys of the paths that a mapping has twice.
+    """
 
     file: str
     cells: list[Any]
     missing: list[str]
+    twice: list[str]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,11 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     condition = _condition(arguments.where)
     rows: list[Row] = []
 
-    def take(file: str, found: tuple[list[Any], list[str]] | None) -> int:
+    def take(file: str, found: tuple[list[Any], list[str], list[str]] | None) -> int:
         if found is None:
             return int(ExitCode.OK)
         rows.append(Row(file, *found))
-        say(*(f"asdffs: {file}: {sentence}" for sentence in rows[-1].missing), file=sys.stderr)
+        told = [*rows[-1].missing, *(f"{sentence}; programs read the last one" for sentence in rows[-1].twice)]
+        say(*(f"asdffs: {file}: {sentence}" for sentence in told), file=sys.stderr)
         return int(ExitCode.NOT_FOUND if rows[-1].missing else ExitCode.OK)
 
     work = looks_at_texts(
@@ -71,8 +76,8 @@ def _condition(text: str | None) -> Condition | None:
 
 def _cells(
     text: bytes, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace
-) -> tuple[list[Any], list[str]] | None:
-    """Return the values of a file with ``text``, or the default, and why others are missing.
+) -> tuple[list[Any], list[str], list[str]] | None:
+    """Return the values of a file with ``text``, or the default, why others are missing, and which keys are twice.
 
     Return None if the condition does not hold.  Raises ``AsdffsError``.
     """
@@ -81,9 +86,10 @@ def _cells(
         return None
     cells = [_cell(values, path, arguments) for path in paths]
     missing = [path for path, cell in zip(paths, cells, strict=True) if cell is _MISSING]
+    twice = [sentence for path in paths if (sentence := values.twice(path))]
     if arguments.default is not None:
-        return [arguments.default if cell is _MISSING else cell for cell in cells], []
-    return cells, list(map(values.missing, missing))
+        return [arguments.default if cell is _MISSING else cell for cell in cells], [], twice
+    return cells, list(map(values.missing, missing)), twice
 
 
 def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from asdffs.cli.saying import say
 from asdffs.printable import printable
-from asdffs.tree.aliases import check_aliases
 from asdffs.tree.lookups import is_array, short
 from asdffs.tree.values import ValueNode
 
 
 def print_outline(node: ValueNode) -> None:
-    """Print one line for each value below ``node``: with colours on a terminal.  Raises as ``check_aliases``."""
-    check_aliases(node)
+    """Print one line for each value below ``node``, with colours on a terminal.  Raises ``InvalidTreeError``."""
+    node.check_aliases()
     lines = _outline(node, 0)
     if not sys.stdout.isatty():
         say(*("  " * depth + f"{name}: {value}".rstrip() for depth, name, value in lines))

@@ -12,10 +12,8 @@ from asdffs.cli.saying import say
 from asdffs.cli.yaml_text import as_yaml
 from asdffs.document.scanning import read_text
 from asdffs.errors import MissingValueError, UsageError
-from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, cut, for_json, plain
-from asdffs.tree.paths import Path, format_path, parse_path
-from asdffs.tree.value_edits import missing
+from asdffs.tree.paths import Path, parse_path
 from asdffs.tree.values import ValueNode
 
 
@@ -43,10 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _found(text: bytes, path: Path) -> ValueNode:
     """Return the value at ``path``.  Raises ``MissingValueError``."""
-    found = Values(text).find(path) if path else Values(text).root()
+    found = Values(text).find(path)
     if found is None:
-        where = locate(text.decode(), path)
-        raise missing(path, where) if where.missing else MissingValueError(f"{format_path(path)}: no such value")
+        raise MissingValueError(Values(text).missing(path))
     return found
 
 
@@ -57,5 +54,5 @@ def _print_text(text: bytes, path: Path) -> None:
         return
     written = Values(text).written(path)
     if written is None:
-        raise missing(path, locate(text.decode(), path))
+        raise MissingValueError(Values(text).missing(path))
     say(*written.splitlines())

@@ -22,11 +22,12 @@ from asdffs.cli.logs import told_here
 from asdffs.cli.saying import log_to_the_error_output, say
 from asdffs.cli.several_files import for_each
 from asdffs.document.scanning import read_text
-from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError, ValueRefusedError
+from asdffs.errors import AsdffsError, NameExistsError, UsageError, ValueRefusedError
 from asdffs.failures import Failure, attempt
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import format_path
+from asdffs.tree.tape import Tape
 from asdffs.workflows.value_changes import Note, Rules, ValueChange, change_values, take_back
 
 _SHORT = 60
@@ -206,18 +207,15 @@ def _is_selected(text: bytes, wanted: Wanted, result: Result) -> bool:
 
 def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
     """Return the new text and the notes for the record, and add the edits to ``result``."""
-    try:
-        old = text.decode()
-    except UnicodeDecodeError as err:
-        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
+    tape = Tape(text)
     if wanted.notes is not None:
-        new, taken, stayed = take_back(old, wanted.notes[path])
+        new, taken, stayed = take_back(tape.text, wanted.notes[path])
         result.edits = [_shown(note.path, note.new, note.old, "") for note in taken]
         if stayed:
             sentence = f"{', '.join(sorted(set(stayed)))}: not what was set, because it was changed since; it stays"
             result.failed(ValueRefusedError(sentence))
         return new, []
-    changed = change_values(old, wanted.changes, wanted.rules, noted=bool(wanted.record))
+    changed = change_values(tape, wanted.changes, wanted.rules)
     result.edits = [_shown(format_path(edit.path), edit.old, edit.new, edit.note) for edit in changed.edits]
     return changed.text, changed.notes
 

@@ -26,8 +26,8 @@ from asdffs.daf.places import DAF, JSON, Key
 from asdffs.daf.stored import Stored, stored_content
 from asdffs.document.document import Document
 from asdffs.errors import InvalidStoreError
-from asdffs.tree.collected import Found
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
+from asdffs.tree.tagged import Found
 from asdffs.tree.values import ValueNode
 
 #: JSON's names of the numbers that Python writes differently.

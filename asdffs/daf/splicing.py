@@ -13,30 +13,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import yaml
+from typing import Any, Final, NamedTuple
 
 from asdffs.daf.nodes import quoted, render
 from asdffs.errors import InvalidTreeError
-from asdffs.format.header import as_yaml
-from asdffs.tree.values import read_values
+from asdffs.tree.snippets import flow_text
+from asdffs.tree.tape import FLOW_MAPPING, MAPPINGS, SCALAR, Tape, column_of
+from asdffs.tree.values import Nodes
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NONE: Final[Mapping[str, Any]] = {}
 _STEP: Final = 2
-_WIDE: Final = 1 << 20
 _COMMENT: Final = re.compile(r"[ \t]+#[^\r\n]*")
 
 Tree = Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One entry of a mapping; offsets in characters.
 
     ``start``: start of its first line, with the comments above it.  ``key``, ``value``: start of these.
-    ``stop``: end of the value.  ``end``: end of its last line.
+    ``stop``: end of the value.  ``end``: end of its last line.  ``row``: of the value in ``tape``.
     """
 
     start: int
@@ -44,7 +40,14 @@ class _Entry:
     value: int
     stop: int
     end: int
-    mapping: _Mapping | None
+    tape: Tape
+    row: int
+
+    @property
+    def mapping(self) -> _Mapping | None:
+        """The value, if it is a mapping with entries."""
+        found = _mapping_at(self.tape, self.row)
+        return found if found is not None and found.entries else None
 
 
 @dataclass(slots=True)
@@ -63,33 +66,49 @@ def changed(text: bytes, old: Tree, new: Tree) -> bytes:
 
     Raises ``InvalidTreeError`` if the tree is not a valid mapping or an alias cannot be resolved, ``KeptEntryError``.
     """
-    read_values(text)  # raises for an invalid tree
-    return _Change(text.decode()).text(old, new).encode()
+    return _Change(Tape(text)).text(old, new).encode()
 
 
 class _Change:
-    """One change of ``text``."""
+    """One change of the text of ``tape``."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._reader = _Reader(text)
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._text = tape.text
         self._gone: list[tuple[int, int]] = []
 
     def text(self, old: Tree, new: Tree) -> str:
         """Return the new text."""
-        text, root = self._text, self._reader.root()
+        text, root = self._text, _mapping_at(self._tape, 0) if self._tape.kind else None
         if root is None:
             raise InvalidTreeError("the tree is not a mapping, so no entry can be added")
         body = _flow(text, root, old, new) if root.flow else "".join(self._block(root, old, new))
         if root.flow:
             self._gone += [(entry.key, entry.stop) for name, entry in root.entries.items() if name in {*old, *new}]
-        meant = self._reader.without_anchors(self._gone)
+        meant = self._without_anchors()
         if meant is not None:  # one alias was replaced by its value: start again with that text
-            return _Change(meant).text(old, new)
+            return _Change(Tape(meant.encode())).text(old, new)
         found = text[: root.start] + body + text[root.end :]
         if "\n" not in text.replace("\r\n", ""):  # all lines end in CR LF, so the new ones do as well
             found = re.sub("\r?\n", "\r\n", found)
         return found
+
+    def _without_anchors(self) -> str | None:
+        """Return the text with one alias replaced by its value: the first that stays while its anchor is removed.
+
+        Returns None if there is no such alias.  Raises ``InvalidTreeError`` if the value has several lines.
+        """
+        tape = self._tape
+        for alias, row in zip(tape.aliases, tape.targets, strict=True):
+            if not _is_in(self._gone, tape.start[row]) or _is_in(self._gone, tape.start[alias]):
+                continue
+            text, start, content = self._text, tape.start[row], tape.content(row)
+            value = text[start : tape.end[row]]
+            if "\n" in value:
+                name = tape.anchors[row]
+                raise InvalidTreeError(f"the value of the alias *{name} is removed; write it in place of the alias")
+            return text[:start] + text[content : tape.start[alias]] + value + text[tape.end[alias] :]
+        return None
 
     def _block(self, mapping: _Mapping, old: Tree, new: Tree) -> Iterator[str]:
         """Yield the new lines of a mapping in block style."""
@@ -141,12 +160,11 @@ def _in_one_line(text: str) -> str:
     """Return an entry in flow style as one line.  Raises ``InvalidTreeError`` if that is not possible."""
     if "\n" not in text:
         return text
-    try:
-        node = yaml.compose(f"{{{text}}}", Loader=_Loader)
-        return str(yaml.serialize(node, width=_WIDE, allow_unicode=True)).strip().removeprefix("{").removesuffix("}")
-    except yaml.YAMLError as err:
+    tape = Tape(f"{{{text}}}".encode())
+    if tape.anchors:
         sentence = f"{text.partition(':')[0]} is in flow style over several lines; write it in block style"
-        raise InvalidTreeError(sentence) from err
+        raise InvalidTreeError(sentence)
+    return flow_text(Nodes(tape, told_apart=True).root()).removeprefix("{").removesuffix("}")
 
 
 def _with_comment(lines: Iterator[str], rest: str) -> Iterator[str]:
@@ -177,139 +195,53 @@ def _flowed(node: Any) -> str:
     return "{" + ", ".join(f"{quoted(key)}: {_flowed(child)}" for key, child in node.items()) + "}"
 
 
-class _Reader:
-    """Finds mappings, entries, anchors and aliases in the events of the YAML parser."""
-
-    def __init__(self, text: str) -> None:
-        self._events: Iterator[Any] = yaml.parse(as_yaml(text), Loader=_Loader)
-        self._text = text
-        self._anchored: dict[str, tuple[int, int]] = {}
-        self._aliases: list[tuple[str, int, int]] = []
-
-    def root(self) -> _Mapping | None:
-        for event in self._events:
-            if isinstance(event, yaml.MappingStartEvent):
-                root = self._mapping(event)[0]
-                for _ in self._events:  # anchors are in the root
-                    pass
-                return root
-            if isinstance(event, yaml.NodeEvent):
-                return None
+def _mapping_at(tape: Tape, row: int) -> _Mapping | None:
+    """Return the mapping of a row; None for another node."""
+    if tape.kind[row] not in MAPPINGS:
         return None
+    text, flow = tape.text, tape.kind[row] == FLOW_MAPPING
+    found = _Mapping(flow, tape.content(row), tape.end[row])
+    at = 0
+    for key, value in tape.pairs(row):
+        begin = _key_start(text, tape.start[key])
+        if not found.entries:
+            found.column = column_of(text, begin)
+            at = begin if flow else _first_line(text, begin)
+        end = tape.end[value]
+        stop = end if flow else _line_end(text, end)
+        name = tape.scalar(key) if tape.kind[key] == SCALAR else f"\0{begin}"
+        if name in found.entries:  # of two with the same text, 1 and '1', the second gets a name that matches nothing
+            name = f"\0{begin}"
+        found.entries[name] = _Entry(at, begin, tape.start[value], end, stop, tape, value)
+        at = stop
+    if not flow:
+        found.start, found.end = next(iter(found.entries.values())).start, at
+    return found
 
-    def without_anchors(self, gone: list[tuple[int, int]]) -> str | None:
-        """Return the text with one alias replaced by its value: the first that stays while its anchor is removed.
 
-        ``gone``: ranges of removed text, in characters.  Returns None if there is no such alias.
-        Raises ``InvalidTreeError`` if the value is written over several lines.
-        """
-        for name, start, stop in self._aliases:
-            meaning = self._anchored.get(name, (0, 0))
-            if not _is_in(gone, meaning[0]) or _is_in(gone, start):
-                continue
-            text = self._text[slice(*meaning)]
-            if "\n" in text:
-                raise InvalidTreeError(f"the value of the alias *{name} is removed; write it in place of the alias")
-            return self._text[:start] + text + self._text[stop:]
-        return None
+def _key_start(text: str, begin: int) -> int:
+    """Return the offset of a key, including a question mark before it."""
+    before = text[text.rfind("\n", 0, begin) + 1 : begin]
+    return begin - len(before) + before.index("?") if before.strip(" \t-,{") == "?" else begin
 
-    def _mapping(self, event: Any) -> tuple[_Mapping, int]:
-        """Return a mapping and the offset of its end."""
-        start = int(event.start_mark.index)
-        if event.flow_style:
-            start = self._text.index("{", start)
-        found = _Mapping(bool(event.flow_style), start, int(event.end_mark.index))
-        at = end = self._line_end(int(event.end_mark.index)) if not event.flow_style else 0
-        key: Any
-        while not isinstance(key := next(self._events), yaml.MappingEndEvent):
-            begin = self._key_start(key)
-            if not found.entries:
-                found.column = begin - self._line_start(begin)
-                at = begin if found.flow else self._first_line(begin)
-            self._skip(key)
-            value = next(self._events)
-            mapping, end = self._valued(value)
-            stop = end if found.flow else self._line_end(end)
-            found.entries[self._name(key, found, begin)] = _Entry(at, begin, _start(value), end, stop, mapping)
-            at = stop
-        if found.flow:
-            found.end = end = _end(key)
-        elif found.entries:
-            found.start, found.end = next(iter(found.entries.values())).start, at
-        self._note(event, end)
-        return found, end
 
-    @staticmethod
-    def _name(key: Any, mapping: _Mapping, begin: int) -> str:
-        """Return a key; of two with the same text, ``1`` and ``'1'``, the second gets a name that matches nothing."""
-        name = key.value if isinstance(key, yaml.ScalarEvent) else None
-        return f"\0{begin}" if name is None or name in mapping.entries else str(name)
+def _first_line(text: str, key: int) -> int:
+    """Return the offset of the first entry of a mapping, including comment lines directly above it."""
+    line = text.rfind("\n", 0, key) + 1
+    while line:
+        above = text.rfind("\n", 0, line - 1) + 1
+        if not text[above:line].lstrip().startswith("#") or text.startswith("#ASDF", above):
+            break
+        line = above
+    return line
 
-    def _key_start(self, key: Any) -> int:
-        """Return the offset of a key, including a question mark before it."""
-        begin = _start(key)
-        before = self._text[self._line_start(begin) : begin]
-        return begin - len(before) + before.index("?") if before.strip(" \t-,{") == "?" else begin
 
-    def _line_start(self, index: int) -> int:
-        return self._text.rfind("\n", 0, index) + 1
-
-    def _first_line(self, key: int) -> int:
-        """Return the offset of the first entry of a mapping, including comment lines directly above it."""
-        line = self._line_start(key)
-        while line:
-            above = self._line_start(line - 1)
-            text = self._text[above:line]
-            if not text.lstrip().startswith("#") or text.startswith("#ASDF"):
-                break
-            line = above
-        return line
-
-    def _valued(self, event: Any) -> tuple[_Mapping | None, int]:
-        """Return the mapping if the value is one with entries, else None, and the end of the value."""
-        if not isinstance(event, yaml.MappingStartEvent):
-            return None, self._skip(event)
-        mapping, end = self._mapping(event)
-        return (mapping if mapping.entries else None), end
-
-    def _skip(self, event: Any) -> int:
-        """Read a node to its end, and return that offset."""
-        if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(event)[1]
-        if not isinstance(event, yaml.SequenceStartEvent):
-            self._note(event, _end(event))
-            return _end(event)
-        end, flow = _end(event), bool(event.flow_style)
-        item: Any
-        while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
-            end = self._skip(item)
-        end = _end(item) if flow else end
-        self._note(event, end)
-        return end
-
-    def _note(self, event: Any, end: int) -> None:
-        """Remember an alias, or the range of an anchor's node."""
-        if isinstance(event, yaml.AliasEvent):
-            self._aliases.append((str(event.anchor), _start(event), _end(event)))
-        elif event.anchor:
-            self._anchored[str(event.anchor)] = _start(event), end
-
-    def _line_end(self, index: int) -> int:
-        """Return the offset behind the line that has the character before ``index``."""
-        if index and self._text[index - 1] == "\n":
-            return index
-        return self._text.find("\n", index) + 1 or len(self._text)
+def _line_end(text: str, index: int) -> int:
+    """Return the offset behind the line that has the character before ``index``."""
+    if index and text[index - 1] == "\n":
+        return index
+    return text.find("\n", index) + 1 or len(text)
 
 
 def _is_in(spans: list[tuple[int, int]], index: int) -> bool:
     return any(start <= index < stop for start, stop in spans)
-
-
-def _start(event: Any) -> int:
-    """Return the offset where the text of an event begins."""
-    return int(event.start_mark.index)
-
-
-def _end(event: Any) -> int:
-    """Return the offset where the text of an event ends."""
-    return int(event.end_mark.index)

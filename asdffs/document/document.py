@@ -29,8 +29,8 @@ from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Backend, Folder
-from asdffs.tree.events import StoppedError
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.tape import StoppedError
 
 if TYPE_CHECKING:
     from asdffs.document.values import TreeMapping

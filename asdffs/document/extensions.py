@@ -18,10 +18,9 @@ from asdffs.errors import AsdffsError, reason_of
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.chunked import TABLE, is_chunked
-from asdffs.tree.collected import Found
-from asdffs.tree.events import read_tree
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.tags import has_only_tags
+from asdffs.tree.tagged import Found, find_tagged
+from asdffs.tree.tape import Tape
 
 #: Prefixes of tags whose objects refer to blocks only by ndarrays.
 _KNOWN: Final = (
@@ -60,17 +59,9 @@ class Hidden(NamedTuple):
         return f"objects of {self.tags[0]}, which asdffs does not know, may refer to it" if self.tags else ""
 
 
-def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler, *, was_checked: bool = False) -> Hidden:
-    """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``.
-
-    ``was_checked``: the tree is valid, so it need not be parsed if its text has known tags only.
-    """
+def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> Hidden:
+    """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
     text = tree.text()
-    if was_checked:
-        with scheduler.waiting():
-            nothing = has_only_tags(text, _KNOWN)
-        if nothing:
-            return Hidden(frozenset(), (), ())
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:
@@ -81,12 +72,10 @@ def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler, *, w
         return False
 
     with scheduler.waiting():
-        reading = read_tree(text, wanted)
-    if reading.indirect:  # an alias in a zarr array may be any block
-        tags |= {table.tag: None for table in reading.found}
+        tables = list(find_tagged(Tape(text), wanted))
     blocks: set[int] = set()
     troubles: list[str] = []
-    for table in reading.found:
+    for table in tables:
         numbers, trouble = _chunks(contents, table)
         blocks |= numbers
         troubles += [f"line {table.line}: {trouble}"] if trouble else []

@@ -8,9 +8,8 @@ The caller holds the main lock; other requests are served while the tree is read
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from asdffs.document.changes import TREE, Changes
@@ -43,7 +42,6 @@ class Outlines:
         self._reading = RankedLock(scheduler, Rank.OUTLINE)
         self._version = -1
         self._outline = _EMPTY
-        self._plain: Sequence[Sequence[int]] = ()
 
     def outline(self) -> Outline:
         """Return the outline of the committed tree; an empty one if it is not valid YAML.  Raises ``OSError``."""
@@ -52,19 +50,6 @@ class Outlines:
                 while self._version != self._tree().version:
                     self._read()
         return self._outline
-
-    @contextlib.contextmanager
-    def only_arrays(self, mappings: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Read less inside the block: all arrays, but not all scalars beside them.
-
-        ``mappings``: those of the committed tree (``validation.CheckedText``), which must not change meanwhile.
-        """
-        self._plain = mappings
-        try:
-            yield
-        finally:
-            self._plain = ()
-            self._version = -1
 
     def branch(self, path: Path) -> Branch:
         """Return the mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""
@@ -86,15 +71,12 @@ class Outlines:
 
     def _read(self) -> None:
         from asdffs.tree.outline import read_outline
-        from asdffs.tree.plain_entries import without_plain_entries
 
         with self._change.entered(patiently=True):
             tree = self._tree()
             text, version = tree.text(), tree.version
         try:
             with self._scheduler.waiting():
-                if self._plain:
-                    text = without_plain_entries(text, self._plain)
                 outline = read_outline(text, tree.dialect, spans=False)
                 _stamp(outline, self._outline, self._changes.stamp(TREE))
         except InvalidTreeError as err:

@@ -38,7 +38,6 @@ _MODULES: Final = (
     "asdffs.storage.gap",
     "asdffs.storage.journal",
     "asdffs.tree.byte_offsets",
-    "asdffs.tree.key_table",
     "asdffs.tree.outline",
     "asdffs.tree.rechecking",
     "asdffs.tree.validation",

@@ -16,9 +16,11 @@ import yaml
 
 from asdffs import registry
 from asdffs.dialects.base import Dialect
-from asdffs.errors import InvalidTreeError, UsageError
+from asdffs.errors import InvalidTreeError, MissingValueError, UsageError
 from asdffs.format.header import standard_version
+from asdffs.tree.locating import locate
 from asdffs.tree.paths import Path
+from asdffs.tree.tape import Tape
 
 
 def check_available() -> None:
@@ -143,10 +145,8 @@ def _first_line(err: object) -> str:
 
 def _line_of(text: bytes, path: Path) -> int | None:
     """Return the line of the node at ``path``, from 1 in the file; None if there is none."""
-    node: Any = yaml.compose(io.BytesIO(text), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    for key in path:
-        if isinstance(node, yaml.MappingNode):
-            node = next((value for name, value in node.value if name.value == str(key)), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
-            node = node.value[key]
-    return node.start_mark.line + 1 if isinstance(node, yaml.Node) else None
+    try:
+        found = locate(Tape(text), path)
+    except (InvalidTreeError, MissingValueError):
+        return None
+    return None if found.missing else found.line

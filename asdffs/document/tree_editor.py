@@ -24,7 +24,7 @@ from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
     from asdffs.format.plan import Plan
-    from asdffs.tree.collected import Entries
+    from asdffs.tree.rechecking import Entries
     from asdffs.tree.validation import CheckedText
 
 _PADDING_SAMPLE = 4096

@@ -16,10 +16,11 @@ from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, NotPermittedError, Remedy
 from asdffs.scheduling import Scheduler
-from asdffs.tree.arrays import look_at_arrays
-from asdffs.tree.collected import Entries
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import ArrayFault, fault_in_block
+from asdffs.tree.rechecking import Entries
+from asdffs.tree.tape import Tape
+from asdffs.tree.validation import read_checked
 
 logger = logging.getLogger(__name__)
 
@@ -146,17 +147,17 @@ class TreeFit:
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[tuple[str, ...], Entries | None]:
         """Return the warnings about ``text``, which was the committed tree, and its entries if it is valid.
 
-        For the entries, see ``collected.Reading``.  The caller does not hold the main lock.  Raises ``StoppedError``
-        soon after ``go_on()`` returns False.
+        For the entries, see ``rechecking``.  The caller does not hold the main lock.  Raises ``StoppedError`` soon
+        after ``go_on()`` returns False.
         """
         judge = _Judge(self._contents.count, self._size_or_none)
         try:
-            found = look_at_arrays(
-                text, self._tree.dialect, judge.take, go_on, unique=True, anew=judge.warnings.clear
-            )
+            arrays, entries = read_checked(Tape(text, go_on), text, self._tree.dialect)
         except InvalidTreeError as err:
             return (f"the tree is not valid: {err}",), None
-        return tuple(judge.warnings), found.entries
+        for array in arrays:
+            judge.take(array)
+        return tuple(judge.warnings), entries
 
     def note(self, warnings: tuple[str, ...]) -> None:
         """Put the warnings into the report, and new ones into the log; also that the file is truncated."""

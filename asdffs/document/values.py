@@ -12,11 +12,12 @@ from typing import Any, Final, overload
 
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.serialized import serialized
-from asdffs.errors import InvalidTreeError, ReadOnlyError
+from asdffs.errors import ReadOnlyError
 from asdffs.tree.key_names import name_of
 from asdffs.tree.lookups import Values, find_value, is_array, plain
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import python_value
+from asdffs.tree.tape import Tape
 from asdffs.tree.value_edits import set_value, unset_value
 from asdffs.tree.values import ValueNode
 
@@ -44,23 +45,20 @@ class Source:
 
     def set(self, path: Path, value: Any) -> None:
         """Stage the text with another value.  Raises ``ReadOnlyError``, ``TypeError``, ``AsdffsError``."""
-        text = self._editable()
-        edit = set_value(text, path, python_value(value))
+        tape = self._editable()
+        edit = set_value(tape, path, python_value(value))
         if edit is not None:
-            self.document.tree_text = edit.apply(text)
+            self.document.tree_text = edit.apply(tape.text)
 
     def unset(self, path: Path) -> None:
         """Stage the text without a value.  Raises ``ReadOnlyError``, ``AsdffsError``."""
-        text = self._editable()
-        self.document.tree_text = unset_value(text, path).apply(text)
+        tape = self._editable()
+        self.document.tree_text = unset_value(tape, path).apply(tape.text)
 
-    def _editable(self) -> str:
+    def _editable(self) -> Tape:
         if not self.document.editing:
             raise ReadOnlyError(_OUTSIDE)
-        text = self.document.tree_text
-        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise InvalidTreeError("the tree is not UTF-8")
-        return text
+        return Tape(self.document.tree_text.encode("utf-8", "surrogateescape"))
 
 
 class _Part(abc.ABC):

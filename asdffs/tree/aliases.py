@@ -1,83 +1,63 @@
-"""Refuses values whose aliases stand for much more than is written.  Pure.
+"""Computes how much the aliases of a tree stand for, without following them one by one.
 
-An alias shares its node, so memory for the nodes is proportional to the text.  Whoever walks over all values, or
-copies them, meets a shared node once for each alias that leads to it: ten lines may mean 10^20 values.
+Whoever walks over all values, or copies them, meets a shared node once for each alias that leads to it: ten lines may
+mean 10^20 values.  Pure.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+import re
+from bisect import bisect_left
+from typing import Final
 
-from asdffs.errors import InvalidTreeError
-from asdffs.limits import ALIASED, DEPTH, shown_size
+from asdffs.limits import DEPTH
 from asdffs.tree.syntax import nested_too_deep
+from asdffs.tree.tape import ALIAS, Tape
 
 #: Bytes of memory that a value takes, without its text.
 _VALUE: Final = 200
+_NESTED: Final = re.compile(rb"[\x02-\x06]")
 
 
-def check_aliases(root: Any) -> None:
-    """Raise ``InvalidTreeError`` if copies of the nodes to which aliases lead would take too much, or nest too deep.
+def size_of_aliases(tape: Tape, row: int) -> int:
+    """Return the bytes of the values that the aliases in a row stand for.
 
-    ``root``: a ``ValueNode`` or a node of PyYAML.
+    Raises ``InvalidTreeError`` if these nest too deep.
     """
-    if not getattr(root, "indirect", True):
-        return
-    sizes: dict[int, tuple[int, int]] = {}  # of a collection: bytes with all copies, and depth
-    texts: set[int] = set()
-    written, rest, parts = 0, [root], dict[int, _Part]()
-    while rest:
-        node = rest[-1]
-        part = parts.get(id(node))
-        if part is None:
-            part = parts[id(node)] = _part_of(node, texts)
-            written += part.written
-            rest += (child for child in part.inner if id(child) not in sizes)
-            continue
-        rest.pop()
-        if id(node) not in sizes:
-            found = [sizes.get(id(child)) for child in part.inner]
-            depth = 1 + max((one[1] for one in found if one), default=0)
-            if None in found or depth > DEPTH:  # None: it is inside itself
-                raise nested_too_deep(_line(node))
-            sizes[id(node)] = part.size + sum(one[0] for one in found if one), depth
-    aliased = sizes[id(root)][0] - written
-    if aliased > ALIASED:
-        raise InvalidTreeError(
-            f"its aliases stand for {shown_size(aliased)} of values, and at most {shown_size(ALIASED)} are read",
-            line=_line(root),
-        )
+    _check_depth(tape, tape.next[row])
+    sizes = [0]  # of all aliases before each
+    for number, target in enumerate(tape.targets):
+        alias = tape.aliases[number]
+        if alias >= tape.next[row]:
+            break
+        if tape.is_inside(alias, target):
+            raise nested_too_deep(tape.line(alias))
+        sizes.append(sizes[-1] + _written(tape, target) + _between(tape, sizes, target, tape.next[target]))
+    return _between(tape, sizes, row, tape.next[row])
 
 
-class _Part(NamedTuple):
-    """A collection without the collections ``inner``.
-
-    ``size``: its bytes; ``written``: those of them that are not of long texts that were met before.
-    """
-
-    inner: list[Any]
-    size: int
-    written: int
+def _between(tape: Tape, sizes: list[int], first: int, behind: int) -> int:
+    """Return the bytes that the aliases from row ``first`` to ``behind`` stand for."""
+    return sizes[bisect_left(tape.aliases, behind)] - sizes[bisect_left(tape.aliases, first)]
 
 
-def _part_of(node: Any, texts: set[int]) -> _Part:
-    """Return a node as a part; its long texts are added to ``texts``."""
-    value = getattr(node, "value", None)
-    if not isinstance(value, (dict, list)):
-        return _Part([], _VALUE, _VALUE)
-    inner: list[Any] = []
-    size = _VALUE * (1 + len(value)) + (sum(map(len, value)) if isinstance(value, dict) else 0)
-    again = 0
-    for child in value.values() if isinstance(value, dict) else value:
-        content = getattr(child, "value", None)
-        if isinstance(content, (dict, list)):
-            inner.append(child)
-        elif isinstance(content, str) and len(content) > _VALUE:
-            size += len(content)
-            again += len(content) if id(child) in texts else 0
-            texts.add(id(child))
-    return _Part(inner, size, size - again)
+def _written(tape: Tape, row: int) -> int:
+    return _VALUE * (tape.next[row] - row) + tape.end[row] - tape.start[row]
 
 
-def _line(node: Any) -> int | None:
-    return getattr(node, "line", None) or None
+def _check_depth(tape: Tape, behind: int) -> None:
+    """Raise ``InvalidTreeError`` if the rows before ``behind``, with what aliases stand for, nest too deep."""
+    deepest: dict[int, int] = {}  # levels in each node that has an anchor
+    around: list[int] = []
+    for found in _NESTED.finditer(bytes(tape.kind[:behind])):
+        row = found.start()
+        while around and tape.next[around[-1]] <= row:
+            around.pop()
+        if tape.kind[row] != ALIAS:
+            around.append(row)
+        reach = len(around) + (deepest.get(tape.target(row), 0) if tape.kind[row] == ALIAS else 0)
+        if reach > DEPTH:
+            raise nested_too_deep(tape.line(row))
+        for depth, above in enumerate(around):
+            if above in tape.anchors:
+                deepest[above] = max(deepest.get(above, 0), reach - depth)

@@ -12,41 +12,28 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import yaml
-
 from asdffs.tree.branch import Branch
 
 COLUMNS: Final = "columns"
 COLNAMES: Final = "colnames"
 _NAME: Final = "name"
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def name_columns(table: Branch, text: str) -> None:
-    """Set the labels of the columns of ``table``, a branch of the tree in ``text``, if it has a list of columns."""
+def name_columns(table: Branch, stated: list[Any]) -> None:
+    """Set the labels of the columns of ``table``, if it has a list of columns.
+
+    ``stated``: the items of its list ``colnames``, empty without one.
+    """
     columns = table.children.get(COLUMNS)
     if columns is None or columns.mapping or columns.array is not None:
         return
-    names = _stated(table, text) if COLNAMES in table.children else _own(columns)
-    if len(set(names.values())) < len(names) or not columns.children.keys() <= names.keys():
+    names: dict[str | int, Any] = dict(enumerate(stated)) if COLNAMES in table.children else _own(columns)
+    if not all(isinstance(name, str) for name in names.values()) or len(set(names.values())) < len(names):
         return
-    for key, column in columns.children.items():
-        column.label = names[key]
+    if columns.children.keys() <= names.keys():
+        for key, column in columns.children.items():
+            column.label = names[key]
 
 
-def _stated(table: Branch, text: str) -> dict[str | int, str]:
-    """Return the names in ``colnames`` by the numbers of the columns; none if it is not a list of texts."""
-    stated = table.children[COLNAMES]
-    if stated.mapping:
-        return {}
-    try:
-        names = yaml.load(text[slice(*stated.span)], Loader=_Loader)
-    except yaml.YAMLError:  # an alias to a text elsewhere
-        return {}
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return {}
-    return dict(enumerate(names))
-
-
-def _own(columns: Branch) -> dict[str | int, str]:
+def _own(columns: Branch) -> dict[str | int, Any]:
     return {key: column.scalars[_NAME].text for key, column in columns.children.items() if _NAME in column.scalars}

@@ -29,7 +29,7 @@ from typing import Any, Final, Protocol
 from asdffs.errors import InvalidTreeError, UsageError
 from asdffs.tree.paths import IN_CONDITION, Path, parse_prefix
 from asdffs.tree.patterns import TOO_SLOW, Pattern
-from asdffs.tree.values import plain_value
+from asdffs.tree.resolving import plain_value
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()

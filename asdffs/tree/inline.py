@@ -11,16 +11,15 @@ import re
 import sys
 from typing import Any, Final
 
-import yaml
-
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.limits import Budget
-from asdffs.tree.aliases import check_aliases
 from asdffs.tree.branch import Branch, Outline
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.resolving import YAML_TAGS
+from asdffs.tree.tape import MAPPINGS, SCALAR, Tape, column_of
+from asdffs.tree.values import Nodes, fault_at, scalar_value
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/(?:core/complex-\d+\.\d+\.\d+|0\.1\.0/core/complex)")
 #: Byte order of this machine, because values in a tree have none of their own.
 _NATIVE: Final = sys.byteorder
@@ -131,38 +130,35 @@ def _without_nulls(values: Any) -> Any:
 def read_values(outline: Outline, span: tuple[int, int], line: int) -> Any:
     """Return the lists, numbers, texts and nulls that are written at ``span``.  Raises ``InvalidArrayError``."""
     start, stop = span
-    column = start - (outline.text.rfind("\n", 0, start) + 1)
-    text = f"{outline.prefix}\n{' ' * column}{outline.text[start:stop]}\n"
-    loader = _Loader(text)
+    text = f"{outline.prefix}\n{' ' * column_of(outline.text, start)}{outline.text[start:stop]}\n"
     try:
-        root = loader.get_single_node()
-        check_aliases(root)
-        return _constructed(loader, root, line)
+        nodes = Nodes(Tape(text.encode("utf-8", "surrogateescape")))
+        nodes.root().check_aliases()
+        return _constructed(nodes.tape, 0, line)
     except InvalidTreeError as err:
-        raise InvalidArrayError(f"its data cannot be read: {err.sentence}", line=line) from err
-    except yaml.YAMLError as err:
-        raise InvalidArrayError("its data cannot be read outside of its place in the tree", line=line) from err
-    finally:
-        loader.dispose()
+        raise InvalidArrayError(
+            f"its data cannot be read outside of its place in the tree: {err.sentence}", line=line
+        ) from err
 
 
-def _constructed(loader: Any, node: Any, line: int) -> Any:
+def _constructed(tape: Tape, row: int, line: int) -> Any:
     """Construct lists, numbers, texts and nulls; refuse anything else as an element."""
-    if isinstance(node, yaml.SequenceNode):
-        return [_constructed(loader, item, line) for item in node.value]
-    if not isinstance(node, yaml.ScalarNode):
+    row = tape.target(row)
+    if tape.kind[row] in MAPPINGS:
         raise InvalidArrayError("its data has a mapping in it", line=line)
-    if _COMPLEX.fullmatch(node.tag):
+    if tape.kind[row] != SCALAR:
+        return [_constructed(tape, item, line) for item in tape.items(row)]
+    tag = tape.tags.get(row, "!")
+    if _COMPLEX.fullmatch(tag):
         try:
-            return complex_of(node.value)
+            return complex_of(tape.scalar(row))
         except ValueError:
-            raise InvalidArrayError(f"{node.value[:60]!r} is not a complex number", line=line) from None
-    if not node.tag.startswith("tag:yaml.org,2002:"):
-        raise InvalidArrayError(f"its data has a value of the tag {node.tag[:60]}", line=line)
-    try:
-        return loader.construct_object(node)
-    except (ValueError, yaml.YAMLError) as err:
-        raise InvalidArrayError(f"{node.value[:60]!r} is not a valid value", line=line) from err
+            raise InvalidArrayError(f"{tape.scalar(row)[:60]!r} is not a complex number", line=line) from None
+    if tag != "!" and not tag.startswith(YAML_TAGS):
+        raise InvalidArrayError(f"its data has a value of the tag {tag[:60]}", line=line)
+    if fault_at(tape, row):
+        raise InvalidArrayError(f"{tape.scalar(row)[:60]!r} is not a valid value", line=line)
+    return scalar_value(tape, row)
 
 
 def complex_of(text: str) -> complex:

@@ -1,36 +1,21 @@
-"""Finds the place of a value in the text of a tree, with the facts that an edit there needs.
+"""Finds the place of a value in a tree, with the facts that an edit there needs.
 
-The text is read as YAML events only as far as needed: up to the value and its next sibling, or to the end when an
-anchor may share the value.  Aliases and merge keys on the way are followed.  Offsets count characters.  Pure.
+Aliases and merge keys on the way are followed.  Of a key that a mapping has twice, the last one is found, as by the
+asdf library, and ``twice`` tells both places.  Pure.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from bisect import bisect_left
+from typing import Final, Literal, NamedTuple
 
-import yaml
-
-from asdffs.errors import InvalidTreeError, MissingValueError
-from asdffs.format.header import as_yaml
+from asdffs.errors import MissingValueError
 from asdffs.tree.paths import Path, format_path, item_number
-from asdffs.tree.syntax import syntax_error
+from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, Tape
+from asdffs.tree.values import OMAP, is_merge, merged_rows
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Kinds of events; of any type, because the stubs think that a mark may be missing.
-_Node: Any = yaml.NodeEvent
-_Scalar: Any = yaml.ScalarEvent
-_Alias: Any = yaml.AliasEvent
-_MappingStart: Any = yaml.MappingStartEvent
-_MappingEnd: Any = yaml.MappingEndEvent
-_SequenceEnd: Any = yaml.SequenceEndEvent
-_STARTS: Any = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
-_ENDS: Any = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
-#: A tag or an anchor, and the white space and comments behind it.
-_PROPERTY: Final = re.compile(r"(?:!<[^>\s]*>|[!&][^\s,\[\]{}]*)((?:[ \t]|\r?\n|(?<=\s)#[^\r\n]*)*)")
-#: How many aliases may follow each other: more are an endless circle.
-_MOST_ALIASES: Final = 100
+Kind = Literal["scalar", "mapping", "sequence", "alias"]
+_KINDS: Final[dict[int, Kind]] = {SCALAR: "scalar", ALIAS: "alias"}
 
 
 class Through(NamedTuple):
@@ -41,322 +26,222 @@ class Through(NamedTuple):
     anchor_line: int
 
 
-class Container:
+class Container(NamedTuple):
     """The mapping or sequence that has the value, or would have it.
 
     ``flow``: written with braces or brackets.  ``start``: where its text begins behind tag and anchor.
     ``line``: of its start, from 1.  ``column``: of its keys or dashes.
-    ``count``: number of the items before the value; if the value is missing, of all items.
-    ``first``: where the first key or item begins, or -1.
-    ``last_end``: end of the last scalar, alias or closing brace before the value; if the value is missing, of all.
+    ``number``: of the items before the value; if the value is missing, of all items.
+    ``last_end``: end of the item before the value; if the value is missing, of the last one.
     ``next_start``: where the next key or item begins, or None.
-    ``end``: behind the closing brace or bracket in flow style.
     """
 
-    count: int = 0
-    first: int = -1
-    last_end: int = -1
-    next_start: int | None = None
-    end: int = -1
-
-    def __init__(self, *, mapping: bool, flow: bool, start: int, line: int, column: int) -> None:
-        self.mapping = mapping
-        self.flow = flow
-        self.start = start
-        self.line = line
-        self.column = column
+    mapping: bool
+    flow: bool
+    start: int
+    line: int
+    column: int
+    number: int
+    last_end: int
+    next_start: int | None
 
 
 class Location:
     """Where a value is.
 
-    ``path``: as far as it was found, with the number of an item as an int.
+    ``row``: of the value in ``tape``; of the innermost mapping or sequence on the way if it is missing, -1 without a
+    tree.  ``path``: as far as it was found, with the number of an item as an int.
     ``missing``: the steps that are not in the tree; empty if the value was found.
     ``start``, ``end``: its text, with tag and anchor.  ``content``: where its text begins behind these.
-    ``style``: of a scalar, as YAML events have it.  ``flow``: whether a collection has braces or brackets.
-    ``key``: the span of its key.  ``line``: from 1.  ``event``: its first YAML event.
+    ``style``: of a scalar, the character that begins it in any style but the plain one; else empty.
+    ``flow``: whether a collection has braces or brackets.  ``key``: the span of its key.  ``line``: from 1.
     ``through``: the aliases and merge keys that the path follows.
-    ``aliases``: the lines of the aliases that share the value.  ``inner``: later aliases of anchors inside the value.
+    ``aliases``: the rows of the aliases that share the value.  ``inner``: later aliases of anchors inside the value.
+    ``twice``: a key on the way that its mapping has twice, and the lines of the last two; None without one.
     """
 
-    start: int = 0
-    end: int = 0
-    content: int = 0
-    style: str | None = None
-    flow: bool = False
-    tag: str | None = None
-    anchor: str | None = None
-    key: tuple[int, int] | None = None
-    event: Any = None
-
-    def __init__(
-        self,
-        kind: Literal["scalar", "mapping", "sequence", "alias"] = "scalar",
-        *,
-        missing: Path = (),
-        container: Container | None = None,
-        line: int = 0,
-    ) -> None:
-        self.path: Path = ()
-        self.kind = kind
+    def __init__(self, tape: Tape, row: int, path: Path, missing: Path, container: Container | None) -> None:
+        self.tape = tape
+        self.row = row
+        self.path = path
         self.missing = missing
         self.container = container
-        self.line = line
         self.through: list[Through] = []
         self.aliases: list[int] = []
-        self.inner: list[Through] = []
+        self.key: tuple[int, int] | None = None
+        self.twice: tuple[str, int, int] | None = None
+        has = row >= 0
+        kind = tape.kind[row] if has else SCALAR
+        self.kind: Kind = _KINDS.get(kind, "mapping" if kind in MAPPINGS else "sequence")
+        self.flow = kind in (FLOW_MAPPING, FLOW_SEQUENCE)
+        self.start, self.end = (tape.start[row], tape.end[row]) if has else (0, 0)
+        self.content = tape.content(row) if has else 0
+        self.line = tape.line(row) if has else 0
+        self.tag = tape.tags.get(row)
+        self.anchor = tape.anchors.get(tape.target(row)) if has else None
+        self.style = tape.style(row) if kind == SCALAR and has else ""
+
+    @property
+    def inner(self) -> list[Through]:
+        """Later aliases of anchors inside the value."""
+        tape = self.tape
+        behind = self.row if self.missing else tape.next[self.row]
+        later = range(bisect_left(tape.aliases, behind), len(tape.aliases))
+        return [
+            _through(tape, tape.aliases[n], tape.targets[n]) for n in later if self.row < tape.targets[n] < behind
+        ]
 
 
-def locate(text: str, path: Path) -> Location:
-    """Return where the value at ``path`` is in ``text`` (header, comments and tree), or what of the path is missing.
+def locate(tape: Tape, path: Path) -> Location:
+    """Return where the value at ``path`` is in ``tape``, or what of the path is missing.
 
-    Raises ``InvalidTreeError`` for a text that is not YAML, ``MissingValueError`` if the path goes through a scalar.
+    Raises ``MissingValueError`` if the path goes through a scalar.
     """
-    try:
-        return _Locator(text, path).locate()
-    except yaml.YAMLError as err:
-        raise syntax_error(err) from err
+    return _Walk(tape, path).locate()
 
 
-def behind_properties(text: str, start: int) -> tuple[int, int]:
-    """Return where the tag and the anchor of the node at ``start`` end, and where its own text begins."""
-    end = start
-    while match := _PROPERTY.match(text, start):
-        end, start = match.start(1), match.end()
-    return end, start
+def _through(tape: Tape, alias: int, target: int) -> Through:
+    return Through(tape.anchors[target], tape.line(alias), tape.line(target))
 
 
-class _Locator:
-    """Reads the events of one text up to the value."""
+class _Walk:
+    """One way from the root to a value."""
 
-    def __init__(self, text: str, path: Path) -> None:
-        self._text = text
+    def __init__(self, tape: Tape, path: Path) -> None:
+        self._tape = tape
         self._path = list(path)
-        self._events: Iterator[Any] = iter(())
-        self._anchors: dict[str, tuple[int, int]] = {}
-        self._passed: set[str] = set()
-        self._aliases: dict[str, list[int]] = {}
         self._through: list[Through] = []
-        self._leaf_end = 0
-        self._inside: set[str] = set()
-        self._inner: list[Through] = []
+        self._passed: set[int] = set()
+        self._twice: tuple[str, int, int] | None = None
 
     def locate(self) -> Location:
         """See the function ``locate``."""
-        event = self._begin()
-        if event is None:
-            return Location(missing=tuple(self._path))
-        found = self._node(event, 0, None, None)
-        return self._finished(found)
-
-    def _finished(self, found: Location) -> Location:
-        if self._passed or self._inside:
-            for event in self._events:
-                if isinstance(event, _Alias):
-                    self._note_alias(event)
-        found.aliases = sorted({line for name in self._passed for line in self._aliases.get(name, [])})
-        found.through, found.inner = self._through, self._inner
-        found.path = tuple(self._path[: len(self._path) - len(found.missing)])
+        if not self._tape.kind:
+            return Location(self._tape, -1, (), tuple(self._path), None)
+        found = self._node(0, 0, None, -1)
+        if self._passed:
+            pairs = zip(self._tape.aliases, self._tape.targets, strict=True)
+            found.aliases = [row for row, target in pairs if target in self._passed]
+        found.through, found.twice = self._through, self._twice
         return found
 
-    def _begin(self, index: int = -1) -> Any:
-        """Begin to read events anew; return the first node, or the one at ``index``; None without a tree."""
-        self._events = iter(_Loader(as_yaml(self._text)).get_event, None)  # yaml.parse takes half as long again
-        for event in self._events:
-            if isinstance(event, _Node):
-                if index in (-1, event.start_mark.index) and not isinstance(event, _Alias):
-                    return event
-                self._note_leaf(event)
+    def _node(self, row: int, depth: int, container: Container | None, key: int) -> Location:
+        """Find the value in the node of ``row``; ``key``: the row of its key, or -1."""
+        tape = self._tape
+        if tape.kind[row] == ALIAS and depth < len(self._path):
+            row = self._follow(row)
+        if row in tape.anchors:
+            self._passed.add(row)
+        if depth == len(self._path):
+            found = Location(tape, row, tuple(self._path), (), container)
+            found.key = (tape.start[key], tape.end[key]) if key >= 0 else None
+            return found
+        if tape.kind[row] == SCALAR:
+            shown = format_path(tuple(self._path[:depth]))
+            raise MissingValueError(f"{shown} is a single value, which has no parts", line=tape.line(row))
+        if tape.kind[row] in MAPPINGS:
+            return self._in_mapping(row, depth)
+        return self._in_omap(row, depth) or self._in_sequence(row, depth)
+
+    def _follow(self, alias: int) -> int:
+        """Return the row for which an alias stands, and note the alias."""
+        target = self._tape.target(alias)
+        self._through.append(_through(self._tape, alias, target))
+        return target
+
+    def _in_mapping(self, row: int, depth: int) -> Location:
+        found = self._entry(row, str(self._path[depth]))
+        if found is not None:
+            self._path[depth] = str(self._path[depth])
+            return self._node(found[1], depth + 1, self._container(row, depth, found[0]), found[0])
+        return self._in_merged(row, depth) or self._missing(row, depth)
+
+    def _entry(self, row: int, wanted: str) -> tuple[int, int] | None:
+        """Return the rows of the last key ``wanted`` of a mapping, and of its value."""
+        tape, found = self._tape, None
+        text, starts, ends, length = tape.text, tape.start, tape.end, len(wanted)
+        for key, value in tape.pairs(row):
+            start, end = starts[key], ends[key]
+            if end - start == length and text[start:end] == wanted:
+                same = tape.kind[key] == SCALAR
+            else:
+                same = not text[start : start + 1].isalnum() and self._is_key(key, wanted)
+            if same:
+                if found is not None:
+                    self._twice = wanted, tape.line(found[0]), tape.line(key)
+                found = key, value
+        return found
+
+    def _is_key(self, key: int, wanted: str) -> bool:
+        row = self._tape.target(key)
+        return self._tape.kind[row] == SCALAR and self._tape.scalar(row) == wanted
+
+    def _in_omap(self, row: int, depth: int) -> Location | None:
+        """Find the value in an ordered mapping, which is a sequence of mappings with one key each."""
+        step = self._path[depth]
+        if self._tape.tags.get(row) != OMAP or not isinstance(step, str):
+            return None
+        for item in self._tape.items(row):
+            inner = self._tape.target(item)
+            found = self._entry(inner, step) if self._tape.kind[inner] in MAPPINGS else None
+            if found is not None:
+                return self._node(found[1], depth + 1, self._container(inner, depth, found[0]), found[0])
         return None
 
-    def _next(self) -> Any:
-        return next(self._events)
-
-    def _node(self, event: Any, depth: int, container: Container | None, key: tuple[int, int] | None) -> Location:
-        """Find the value in the node that begins with ``event``."""
-        self._note_leaf(event)
-        if isinstance(event, _Alias) and depth < len(self._path):
-            return self._follow(event, depth)
-        if not isinstance(event, _Alias) and event.anchor:
-            self._passed.add(event.anchor)
-        if depth == len(self._path):
-            return self._target(event, container, key)
-        if isinstance(event, _Scalar):
-            shown = format_path(tuple(self._path[:depth]))
-            raise MissingValueError(f"{shown} is a single value, which has no parts", line=event.start_mark.line + 1)
-        return self._mapping(event, depth) if isinstance(event, _MappingStart) else self._items(event, depth)
-
-    def _follow(self, event: Any, depth: int) -> Location:
-        """Go on at the anchor of the alias ``event``."""
-        line = event.start_mark.line + 1
-        if event.anchor not in self._anchors or len(self._through) >= _MOST_ALIASES:
-            raise InvalidTreeError(f"the alias '*{event.anchor}' has no anchor before it", line=line)
-        index, anchor_line = self._anchors[event.anchor]
-        self._through.append(Through(event.anchor, line, anchor_line))
-        return self._node(self._begin(index), depth, None, None)
-
-    def _target(self, event: Any, container: Container | None, key: tuple[int, int] | None) -> Location:
-        start, line = event.start_mark.index, event.start_mark.line + 1
-        found = Location(container=container, line=line)
-        found.start, found.key, found.event = start, key, event
-        if isinstance(event, _Alias):
-            found.kind, found.anchor, found.end = "alias", event.anchor, event.end_mark.index
-            found.content = start
-            return found
-        found.tag, found.anchor = event.tag, event.anchor
-        found.content = self._behind_properties(start)
-        if isinstance(event, _Scalar):
-            found.style, found.end = event.style, event.end_mark.index
-            if not event.value and not event.style:  # an empty scalar is where its mark, or its tag, ends
-                found.content = found.end
-            return found
-        found.kind = "mapping" if isinstance(event, _MappingStart) else "sequence"
-        found.flow = bool(event.flow_style)
-        end = self._skip(event)
-        found.end = end if found.flow else self._leaf_end
-        self._inside = {name for name, (index, _) in self._anchors.items() if start < index < found.end}
-        return found
-
-    def _mapping(self, event: Any, depth: int) -> Location:
-        box = self._container(event)
-        merged: list[Any] = []
-        wanted = str(self._path[depth])
-        while (name := next(self._events)).__class__ is not _MappingEnd:
-            if box.first < 0:
-                self._note_child(box, name)
-            self._note_leaf(name)
-            if name.__class__ is not _Scalar:
-                self._skip(name)
-            elif name.value == wanted:
-                self._path[depth] = wanted
-                key = (name.start_mark.index, name.end_mark.index)
-                return self._child(self._next(), depth, box, key)
-            merged += self._pass_value(name)
-            box.count += 1
-            box.last_end = self._leaf_end
-        box.end = name.end_mark.index
-        return self._in_merged(merged, depth) or Location(
-            "mapping", missing=tuple(self._path[depth:]), container=box, line=box.line
-        )
-
-    def _pass_value(self, name: Any) -> Sequence[Any]:
-        """Read the value of the key ``name``; if that is a merge key, return the aliases in the value."""
-        value = next(self._events)
-        if name.__class__ is _Scalar and name.value == "<<" and name.implicit[0]:
-            return self._merged(value)
-        self._note_leaf(value)
-        if value.__class__ is not _Scalar:
-            self._skip(value)
-        return ()
-
-    def _items(self, event: Any, depth: int) -> Location:
-        box = self._container(event)
-        step = item_number(self._path[depth])
+    def _in_sequence(self, row: int, depth: int) -> Location:
+        tape, step = self._tape, item_number(self._path[depth])
         if step is None:
             wrong = self._path[depth]
-            raise MissingValueError(f"this is a sequence, so a number must follow, not {wrong!r}", line=box.line)
+            line = tape.line(row)
+            raise MissingValueError(f"this is a sequence, so a number must follow, not {wrong!r}", line=line)
         if step < 0:
-            step += self._count(depth)
+            step += sum(1 for _ in tape.items(row))
         self._path[depth] = step
-        while not isinstance(item := self._next(), _SequenceEnd):
-            self._note_child(box, item)
-            if box.count == step:
-                return self._child(item, depth, box, None)
-            self._note_leaf(item)
-            self._skip(item)
-            box.count += 1
-            box.last_end = self._leaf_end
-        box.end = item.end_mark.index
-        return Location("sequence", missing=tuple(self._path[depth:]), container=box, line=box.line)
+        for number, item in enumerate(tape.items(row)):
+            if number == step:
+                return self._node(item, depth + 1, self._container(row, depth, item), -1)
+        return self._missing(row, depth)
 
-    def _child(self, event: Any, depth: int, box: Container, key: tuple[int, int] | None) -> Location:
-        last = depth + 1 == len(self._path)
-        found = self._node(event, depth + 1, box if last else None, key)
-        if last and found.container is box:
-            following = self._next()
-            if isinstance(following, _ENDS):
-                box.end = following.end_mark.index
-            else:
-                self._note_leaf(following)
-                box.next_start = following.start_mark.index
-        return found
-
-    def _count(self, depth: int) -> int:
-        """Count the items of the sequence at the first ``depth`` steps of the path."""
-        found = _Locator(self._text, (*self._path[:depth], 10**17)).locate()
-        return found.container.count if found.container is not None else 0
-
-    def _merged(self, value: Any) -> list[Any]:
-        """Read the value of a merge key, and return the aliases in it."""
-        found: list[Any] = []
-        depth = 0
-        event = value
-        while True:
-            self._note_leaf(event)
-            if isinstance(event, _Alias):
-                found.append(event)
-            depth += isinstance(event, _STARTS) - isinstance(event, _ENDS)
-            if depth == 0:
-                return found
-            event = self._next()
-
-    def _in_merged(self, merged: list[Any], depth: int) -> Location | None:
-        """Find the value in the mappings that the merge key adds; None if none of them has it."""
-        for alias in merged:
-            kept = list(self._through), list(self._path), set(self._passed)
-            found = self._follow(alias, depth)
-            if len(found.missing) < len(self._path) - depth:
-                return found
-            self._through, self._path, self._passed = kept
+    def _in_merged(self, row: int, depth: int) -> Location | None:
+        """Find the value in the mappings that merge keys add; None if none of them has it."""
+        tape = self._tape
+        for key, value in tape.pairs(row):
+            for source in merged_rows(tape, value) if is_merge(tape, key) else ():
+                kept = list(self._through), list(self._path), set(self._passed), self._twice
+                anchored = source if source in tape.anchors else tape.target(value)
+                if anchored in tape.anchors:
+                    self._through.append(_through(tape, value, anchored))
+                found = self._node(source, depth, None, -1)
+                if len(found.missing) < len(self._path) - depth:
+                    return found
+                self._through, self._path, self._passed, self._twice = kept
         return None
 
-    def _container(self, event: Any) -> Container:
-        start = self._behind_properties(event.start_mark.index)
-        mapping = isinstance(event, _MappingStart)
-        column = start - self._text.rfind("\n", 0, start) - 1
-        line = event.start_mark.line + 1
-        return Container(mapping=mapping, flow=bool(event.flow_style), start=start, line=line, column=column)
+    def _missing(self, row: int, depth: int) -> Location:
+        container = self._container(row, depth, -1)
+        missing = tuple(self._path[depth:])
+        return Location(self._tape, row, tuple(self._path[:depth]), missing, container)
 
-    def _note_child(self, box: Container, event: Any) -> None:
-        if box.first < 0:
-            box.first = event.start_mark.index
-            box.column = event.start_mark.column if box.mapping else box.column
-            box.last_end = self._leaf_end
-
-    def _skip(self, event: Any) -> int:
-        """Read the rest of the node of ``event``; return where its last event ends."""
-        if not isinstance(event, _STARTS):
-            return int(event.end_mark.index)
-        depth = 1
-        while depth:
-            event = self._next()
-            if isinstance(event, _STARTS):
-                depth += 1
-            elif isinstance(event, _ENDS):
-                depth -= 1
-            self._note_leaf(event)
-        return int(event.end_mark.index)
-
-    def _note_leaf(self, event: Any) -> None:
-        """Remember anchors, aliases, and where the last scalar, alias or closing brace ends."""
-        if event.__class__ is _Scalar and event.anchor is None:  # nearly all
-            self._leaf_end = event.end_mark.index
-            return
-        if isinstance(event, _Alias):
-            self._note_alias(event)
-        elif isinstance(event, _Node) and event.anchor:
-            self._anchors[event.anchor] = (event.start_mark.index, event.start_mark.line + 1)
-        if isinstance(event, (_Scalar, _Alias)):
-            self._leaf_end = event.end_mark.index
-        elif isinstance(event, _ENDS) and event.start_mark.index < event.end_mark.index:
-            self._leaf_end = event.end_mark.index  # of a flow collection: the end of a block has no text
-
-    def _note_alias(self, event: Any) -> None:
-        line = event.start_mark.line + 1
-        self._aliases.setdefault(event.anchor, []).append(line)
-        if event.anchor in self._inside:
-            self._inner.append(Through(event.anchor, line, self._anchors[event.anchor][1]))
-
-    def _behind_properties(self, start: int) -> int:
-        """Return where the text of a node begins behind its tag and anchor."""
-        return behind_properties(self._text, start)[1]
+    def _container(self, row: int, depth: int, child: int) -> Container | None:
+        """Return the facts about a collection; ``child``: the row of the key or item in it, -1 if it is missing."""
+        tape = self._tape
+        if child >= 0 and depth + 1 < len(self._path):
+            return None
+        mapping, count, last, following = tape.kind[row] in MAPPINGS, 0, -1, -1
+        each = (pair for pair in tape.pairs(row)) if mapping else ((item, item) for item in tape.items(row))
+        for first, value in each:
+            if first == child:
+                following = tape.next[value]
+                break
+            count, last = count + 1, value
+        start = tape.content(row)
+        return Container(
+            mapping=mapping,
+            flow=tape.kind[row] in (FLOW_MAPPING, FLOW_SEQUENCE),
+            start=start,
+            line=tape.line(row),
+            column=tape.column(row),
+            number=count,
+            last_end=tape.end[last] if last >= 0 else start,
+            next_start=tape.start[following] if 0 <= following < tape.next[row] else None,
+        )

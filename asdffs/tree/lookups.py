@@ -7,41 +7,46 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from asdffs.errors import InvalidTreeError, MissingValueError
-from asdffs.tree.locating import locate
+from asdffs.errors import MissingValueError
+from asdffs.tree.locating import Location, locate
 from asdffs.tree.paths import Path, format_path, item_number
-from asdffs.tree.values import ValueNode, read_values, scalar_node
+from asdffs.tree.tape import Tape
+from asdffs.tree.values import Nodes, ValueNode
 
 if TYPE_CHECKING:
     from asdffs.tree.conditions import Condition
 
 
 class Values:
-    """The values of one tree.  The text is read up to the value that is asked for; more than one reads it whole."""
+    """The values of one tree, whose text is parsed when the first of them is asked for."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        self._root: ValueNode | None = None
-        self._asked = 0
+        self._nodes: Nodes | None = None
+
+    @property
+    def tape(self) -> Tape:
+        """The tape of the tree.  Raises ``InvalidTreeError``."""
+        return self._read().tape
 
     def root(self) -> ValueNode:
         """Return the root of the tree.  Raises ``InvalidTreeError``."""
-        if self._root is None:
-            self._root = read_values(self._text, told_apart=False)
-        return self._root
+        return self._read().root()
 
     def find(self, path: Path) -> ValueNode | None:
         """Return the value at ``path``, or None if it is missing.  Raises ``InvalidTreeError``."""
-        self._asked += 1
-        if self._root is None and self._asked == 1:
-            found = self._located(path)
-            if found is not None:
-                return found
-        return find_value(self.root(), path)
+        found = self._located(path)
+        return None if found is None or found.missing else self._read().node(found.row)
+
+    def twice(self, path: Path) -> str:
+        """Return a sentence about a key of ``path`` that its mapping has twice; empty without one."""
+        from asdffs.tree.value_edits import both_places  # seldom needed, and slow to import
+
+        found = self._located(path)
+        return both_places(found.twice) if found is not None and found.twice is not None else ""
 
     def hold(self, condition: Condition) -> bool:
         """Return whether a condition holds for the values.  Raises ``InvalidTreeError``."""
@@ -58,8 +63,7 @@ class Values:
 
         The lines of a block mapping or sequence without a tag or anchor lose their common indentation.
         """
-        text = self._decoded()
-        found = locate(text, path)
+        text, found = self.tape.text, locate(self.tape, path)
         if found.missing:
             return None
         written = text[found.start : found.end]
@@ -76,38 +80,21 @@ class Values:
         if other != path and self.find(other) is not None:
             return f"{format_path(path)}: there is no such value; write {format_path(other)}"
         try:
-            return missing(path, locate(self._decoded(), path)).sentence
+            return missing(path, locate(self.tape, path)).sentence
         except MissingValueError as err:
             return f"{format_path(path)}: there is no such value; {err}"
-        except InvalidTreeError:
-            return f"{format_path(path)}: there is no such value"
 
-    def _located(self, path: Path) -> ValueNode | None:
-        """Return the value if it is a scalar; None if the whole tree must be read."""
-        text = self._decoded()
+    def _read(self) -> Nodes:
+        if self._nodes is None:
+            self._nodes = Nodes(Tape(self._text))
+        return self._nodes
+
+    def _located(self, path: Path) -> Location | None:
+        """Return where the value is; None if the path leads through a scalar."""
         try:
-            found = locate(text, path)
-        except (InvalidTreeError, MissingValueError):
+            return locate(self.tape, path)
+        except MissingValueError:
             return None
-        if found.missing or found.kind != "scalar" or found.through or _may_repeat(found.path, text):
-            return None
-        return None if found.event is None else scalar_node(found.event)
-
-    def _decoded(self) -> str:
-        try:
-            return self._text.decode()
-        except UnicodeDecodeError as err:
-            line = self._text.count(b"\n", 0, err.start) + 1
-            raise InvalidTreeError("the tree is not UTF-8", line=line) from err
-
-
-def _may_repeat(path: Path, text: str) -> bool:
-    """Return whether a key of ``path`` may be in its mapping once more: the last one counts, as for asdf."""
-    for key in filter(lambda step: isinstance(step, str), path):
-        word = re.escape(str(key))
-        if len(re.findall(rf"""{word}(?<!\w{word})["']?\s*:""", text)) > 1:
-            return True
-    return False
 
 
 def find_value(root: ValueNode, path: Path) -> ValueNode | None:
@@ -146,16 +133,8 @@ def for_json(node: ValueNode) -> Any:
     return _copy(node, _json_scalar)
 
 
-def _check(node: ValueNode) -> None:
-    """Raise as ``check_aliases``."""
-    if node.indirect:
-        from asdffs.tree.aliases import check_aliases  # few trees have aliases
-
-        check_aliases(node)
-
-
 def _copy(node: ValueNode, scalar: Callable[[ValueNode], Any]) -> Any:
-    _check(node)
+    node.check_aliases()
 
     def copied(node: ValueNode) -> Any:
         if isinstance(node.value, dict):
@@ -176,7 +155,7 @@ def cut(node: ValueNode, depth: int) -> ValueNode:
 
     Raises as ``plain``.
     """
-    _check(node)
+    node.check_aliases()
     return _cut(node, depth)
 
 
@@ -185,10 +164,10 @@ def _cut(node: ValueNode, depth: int) -> ValueNode:
     if not isinstance(value, (dict, list)):
         return node
     if not depth:
-        return ValueNode("", short(node), text=short(node)) if value else node
+        return ValueNode("", short(node), short(node)) if value else node
     if isinstance(value, dict):
-        return ValueNode(node.tag, {key: _cut(item, depth - 1) for key, item in value.items()}, node.line)
-    return ValueNode(node.tag, [_cut(item, depth - 1) for item in value], node.line)
+        return node.holding({key: _cut(item, depth - 1) for key, item in value.items()})
+    return node.holding([_cut(item, depth - 1) for item in value])
 
 
 def is_array(node: ValueNode) -> bool:
@@ -227,7 +206,7 @@ def walk(node: ValueNode) -> Iterator[tuple[Path, ValueNode]]:
 
     Raises as ``plain``.
     """
-    _check(node)
+    node.check_aliases()
     yield from _walk(node, ())
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.chunked import Chunked, described, is_chunked, parse_chunked
-from asdffs.tree.collected import Found
 from asdffs.tree.paths import Path
+from asdffs.tree.tagged import Found
 
 _ITEM_SIZES = {
     **{f"{kind}int{bits}": bits // 8 for kind in ("", "u") for bits in (8, 16, 32, 64)},

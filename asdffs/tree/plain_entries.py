@@ -1,13 +1,12 @@
-"""Leaves out the entries of a tree without arrays, so that a large tree need not be read twice.
+"""Leaves out the entries of a tree without arrays, so that only what changed in a large tree is read.
 
-``events`` notes where the entries of large mappings begin.  An entry without tag, anchor, alias and ``$ref`` has no
+An entry without tag, anchor, alias and ``$ref`` has no
 array and leads to none.  Its lines stay, without content, so that line numbers stay the same.  All offsets are in
 bytes.  Pure.
 """
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -34,17 +33,6 @@ class Shortened(NamedTuple):
         """Return how many bytes are missing before the byte at ``place`` of the whole text, which is not cut."""
         found = bisect_left(self.cuts, (place,)) - 1
         return self.cuts[found][2] if found >= 0 else 0
-
-
-def without_plain_entries(text: bytes, mappings: Sequence[Sequence[int]]) -> bytes:
-    """Return ``text`` without entries that have no array and lead to none.
-
-    ``mappings``: for each of some mappings, the offsets where its entries begin, and that of its end.  The first
-    entry of each is kept, so that it stays a mapping.
-    """
-    indicators = find_indicators(text)
-    runs = (plain_runs(offsets[1:], indicators) for offsets in mappings)
-    return without(text, sorted(itertools.chain.from_iterable(runs))).text
 
 
 def find_indicators(text: bytes) -> list[int]:

@@ -10,15 +10,85 @@ quote without its end, reaches into the entries behind it.  Pure.  All offsets a
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from asdffs.format.difference import common_prefix, common_suffix
-from asdffs.tree.collected import Entries
+from asdffs.tree.byte_offsets import ByteOffsets
 from asdffs.tree.plain_entries import Shortened, find_indicators, plain_runs, without
+from asdffs.tree.rules import key_value
+from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
+from asdffs.tree.values import is_merge
+
+#: White space and comments between two tokens.
+_NOTHING: Final = re.compile(r"(?:\s|#[^\r\n]*)*")
+#: The smallest number of keys of a large mapping, but for the root, and how near to the root it must be.
+_MANY: Final = 8
+_NEAR: Final = 3
+#: When one entry changes, four are read: that one, the two next to it, and the first one of the mapping.
+_READ_AGAIN: Final = 4
+
+
+class Entries(NamedTuple):
+    """The entries of a mapping: the offset of each key and of the end in bytes, and the hash of each key."""
+
+    offsets: array[int]
+    hashes: array[int]
+
+
+def entries_of(
+    tape: Tape, text: bytes, is_array: Callable[[str], bool], first_key: int | None = None
+) -> Entries | None:
+    """Return the entries of the mapping, near the root, without which most of the tree is left out.
+
+    No array may need an entry: the mapping is no array, and no alias stands for what is around it.  ``text``: that of
+    the tape.  ``first_key``: if given, return the entries of the mapping whose first key begins at this byte.
+    """
+    wanted = len(text[:first_key].decode()) if first_key is not None else -1
+    best, worth = -1, 0.0
+    for row in _near(tape, 0, 0, is_array) if tape.kind else ():
+        start, count = tape.start[row + 1], sum(1 for _ in tape.pairs(row))
+        if first_key is not None:
+            value = float(start == wanted)
+        elif row and count < _MANY:
+            continue
+        else:
+            value = (tape.end[row] - start) * (1 - _READ_AGAIN / max(1, count))
+        if best < 0 or value > worth:
+            best, worth = row, value
+    if best < 0:
+        return None
+    keys = [key for key, _ in tape.pairs(best) if not is_merge(tape, key)]
+    offsets = array("Q", (tape.start[key] for key in keys))
+    offsets.append(_end(tape, best))
+    hashes = array("q", (hash(key_value(tape, key)) for key in keys))
+    return Entries(ByteOffsets(text).convert(offsets), hashes)
+
+
+def _near(tape: Tape, row: int, depth: int, is_array: Callable[[str], bool]) -> Iterator[int]:
+    """Yield the mappings in and below ``row`` that may be chosen, inner ones first."""
+    if row in tape.anchors or is_array(tape.tags.get(row, "")) or tape.next[row] == row + 1:
+        return
+    mapping = tape.kind[row] in MAPPINGS
+    if depth + 1 < _NEAR:
+        children = (value for _, value in tape.pairs(row)) if mapping else tape.items(row)
+        for child in children:
+            if tape.next[child] > child + 1:
+                yield from _near(tape, child, depth + 1, is_array)
+    if mapping:
+        yield row
+
+
+def _end(tape: Tape, row: int) -> int:
+    """Return where what follows the entries of a mapping begins."""
+    if tape.kind[row] != MAPPING:
+        return tape.end[row] - 1
+    found = _NOTHING.match(tape.text, tape.end[row])
+    return found.end() if found is not None else tape.end[row]
 
 
 class CheckedBefore(NamedTuple):

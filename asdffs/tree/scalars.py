@@ -1,21 +1,108 @@
 """All scalars of a tree by their paths, and its arrays: what a catalogue of many files keeps of each.
 
-Most trees are read in one pass over the events of the parser (``scalar_stream``).  Others, with aliases, merge keys
-or keys that occur twice, are read as a whole first (``scalar_nodes``).  Both give the same.  Pure.
+What is kept is limited, whatever the text says: an alias may make a small text very large.  Pure.
 """
 
 from __future__ import annotations
 
-from asdffs.dialects.base import Dialect
-from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, Scalars, scalars_of_nodes
-from asdffs.tree.scalar_stream import UnusualTreeError, scalars_in_order
+import functools
+from typing import Any, Final, NamedTuple
 
-__all__ = ["LONGEST_LIST", "LONGEST_TEXT", "Scalars", "read_scalars"]
+from asdffs.dialects.base import Dialect
+from asdffs.limits import DEPTH, INDEXED
+from asdffs.tree.ndarrays import Ndarray, ndarray_of
+from asdffs.tree.paths import Path, format_path
+from asdffs.tree.syntax import nested_too_deep
+from asdffs.tree.tagged import Facts, Found
+from asdffs.tree.tape import MAPPINGS, SCALAR, Tape
+from asdffs.tree.values import entry_rows, scalar_value
+
+#: A list with more items is data, not metadata.
+LONGEST_LIST: Final = 100
+#: Characters of the longest text.
+LONGEST_TEXT: Final = 1 << 16
+
+
+class Scalars(NamedTuple):
+    """``values``: dotted path -> value, as ``format_path`` writes paths.  ``arrays``: the ndarrays.
+
+    ``empty``, ``full``: dotted paths of lists and mappings, without and with content.  ``left_out``: of lists and
+    texts that are too long; ``.`` if there are too many scalars.
+    """
+
+    values: dict[str, Any]
+    arrays: list[Ndarray]
+    empty: list[str]
+    full: list[str]
+    left_out: list[str]
 
 
 def read_scalars(text: bytes, dialect: Dialect) -> Scalars:
     """Return the scalars and arrays of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
-    try:
-        return scalars_in_order(text, dialect)
-    except UnusualTreeError:
-        return scalars_of_nodes(text, dialect)
+    tape = Tape(text)
+    found = Scalars({}, [], [], [], [])
+    if tape.kind:
+        _Walk(tape, dialect, found).visit(0, "", ())
+    return found
+
+
+class _Walk:
+    """One walk over the rows of a tree."""
+
+    def __init__(self, tape: Tape, dialect: Dialect, found: Scalars) -> None:
+        self._tape = tape
+        self._dialect = dialect
+        self._found = found
+        self._facts = Facts(tape, frozenset({"data"}))
+        self._left = INDEXED
+
+    def visit(self, row: int, name: str, path: Path) -> None:
+        """Add the scalars and arrays of a row.  ``path``: its place; ``name``: the same in writing."""
+        tape, found = self._tape, self._found
+        self._left -= 1
+        if self._left <= 0:
+            if not self._left:
+                found.left_out.append(".")
+            return
+        row = tape.target(row)
+        kind = tape.kind[row]
+        if kind == SCALAR:
+            value = scalar_value(tape, row)
+            if type(value) is str and len(value) > LONGEST_TEXT:
+                found.left_out.append(name)
+            elif name:
+                found.values[name] = value
+        elif tape.next[row] == row + 1:
+            found.empty.extend([name] if name else [])
+        elif len(path) > DEPTH:
+            raise nested_too_deep(tape.line(row))
+        elif kind in MAPPINGS:
+            self._visit_mapping(row, name, path)
+        else:
+            self._visit_list(row, name, path)
+
+    def _visit_mapping(self, row: int, name: str, path: Path) -> None:
+        tape, tag = self._tape, self._tape.tags.get(row)
+        if tag and self._dialect.is_ndarray(tag):
+            facts = Found(path, tag, self._facts.mapping(row), tape.line(row))
+            self._found.arrays.append(ndarray_of(facts, self._dialect))
+            return
+        for key, value in entry_rows(tape, row).items():
+            step = step_of(key)
+            self.visit(value, f"{name}.{step}" if name else step, (*path, key))
+        self._found.full.extend([name] if name else [])
+
+    def _visit_list(self, row: int, name: str, path: Path) -> None:
+        items = list(self._tape.items(row))
+        if len(items) > LONGEST_LIST:
+            self._found.left_out.append(name)
+            return
+        for number, item in enumerate(items):
+            self.visit(item, f"{name}[{number}]", (*path, number))
+        self._found.full.extend([name] if name else [])
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def step_of(key: str) -> str:
+    """Return a key as a step of a dotted path."""
+    return format_path((key,))

@@ -15,11 +15,10 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from asdffs.errors import InvalidTreeError, UsageError, ValueRefusedError
-from asdffs.tree.scalar_rules import check_scalar
-from asdffs.tree.values import ValueNode, key_name, read_events, scalar_node
+from asdffs.tree.resolving import is_text, tag_of
+from asdffs.tree.tape import FLOW_MAPPING, FLOW_SEQUENCE, SCALAR, Tape
+from asdffs.tree.values import Nodes, ValueNode, fault_at, key_name, scalar_rows
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_RESOLVER: Any = yaml.resolver.Resolver()
 #: Wider than any line: the emitter folds nothing.
 _NO_FOLDING: Final = 1 << 30
 _LONGEST_ROW: Final = 100
@@ -53,14 +52,15 @@ class Place(NamedTuple):
 def parse_value(typed: str) -> NewValue:
     """Return the value that the YAML text ``typed`` means.  Raises ``UsageError`` if it is not one YAML value."""
     try:
-        node = read_node(_as_item(typed))
-        for event in yaml.parse(_as_item(typed), Loader=_Loader):
-            if isinstance(event, yaml.ScalarEvent):
-                check_scalar(event)
+        tape = _tape_of(_as_item(typed))
+        node = Nodes(tape, told_apart=True).root()
+        wrong = next((fault for row in scalar_rows(tape) if (fault := fault_at(tape, row))), "")
     except UnicodeError as err:
         raise UsageError(f"the value {typed!r} is not UTF-8") from err
-    except (InvalidTreeError, yaml.YAMLError) as err:
+    except InvalidTreeError as err:
         raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
+    if wrong:
+        raise UsageError(f"the value {typed!r} is not valid YAML: {wrong}; use --string for text")
     if not isinstance(node.value, list) or len(node.value) != 1:
         raise UsageError(f"the value {typed!r} is more than one YAML value; use --string for text")
     if re.search(r"(?:^|\s)#", typed) and typed[:1] not in "\"'[{|>":
@@ -75,7 +75,7 @@ def parse_value(typed: str) -> NewValue:
 
 def text_value(text: str) -> NewValue:
     """Return the string ``text`` as a value."""
-    return NewValue(ValueNode("", text, text=text), None, text)
+    return NewValue(ValueNode("", text, text), None, text)
 
 
 def python_value(value: Any) -> NewValue:
@@ -120,36 +120,41 @@ def write_value(new: NewValue, place: Place, *, style: str | None = None) -> str
 def write_key(key: str) -> str:
     """Return the text of a mapping's new key: plain where that is read as a string or a whole number, else quoted."""
     for text in (key, _single(key), _double(key)):
-        try:
-            _check_by_python(sample := f"{{{text}: 1}}")
-            events: list[Any] = list(yaml.parse(sample, Loader=_Loader))
-        except (UnicodeError, yaml.YAMLError):
+        tape = _portable(f"{{{text}: 1}}")
+        if tape is None or len(tape.kind) != 3 or tape.kind[1] != SCALAR or tape.scalar(1) != key:
             continue
-        name = events[3]
-        plain = isinstance(name, yaml.ScalarEvent) and name.implicit[0]
-        if len(events) == 8 and name.value == key and (not plain or _is_plain_key(key)):
+        if not tape.is_plain(1) or is_text(key) or tag_of(key).endswith(":str") or key.isdecimal():
             return text
     raise ValueRefusedError(f"YAML has no way to write the key {key!r}")
 
 
-def read_node(text: str) -> ValueNode:
-    """Return the value that the YAML ``text`` means.  Raises ``InvalidTreeError`` or ``yaml.YAMLError``."""
-    events = list(yaml.parse(text, Loader=_Loader))
-    if any(getattr(event, "anchor", None) for event in events):
+def _tape_of(text: str) -> Tape:
+    """Return the tape of a new value.  Raises ``InvalidTreeError``, ``UnicodeError``."""
+    tape = Tape(text.encode())
+    if tape.anchors:
         raise InvalidTreeError("a new value cannot have an anchor or an alias")
-    if sum(isinstance(event, yaml.DocumentStartEvent) for event in events) != 1:
+    if not tape.kind:
         raise InvalidTreeError("this is not one YAML document")
-    return read_events(iter(events))
+    return tape
 
 
-def read_text(source: Any) -> ValueNode | None:
-    """Return what a scalar's event, or the text of a collection, means; None if it cannot be read alone."""
-    if isinstance(source, yaml.ScalarEvent):
-        return scalar_node(source)
+def _portable(text: str) -> Tape | None:
+    """Return the tape of a new text; None if not every parser of YAML reads it.
+
+    PyYAML's parser in Python takes no tab outside of quotes, and no question mark in a plain scalar in flow style.
+    """
     try:
-        return read_node(source)
-    except (InvalidTreeError, yaml.YAMLError):
+        tape = _tape_of(text)
+    except (InvalidTreeError, UnicodeError):
         return None
+    refused = "\t?" if {FLOW_MAPPING, FLOW_SEQUENCE} & {*tape.kind} else "\t"
+    place, outside = 0, ""
+    for row, kind in enumerate(tape.kind):
+        if kind == SCALAR and tape.style(row):
+            outside += text[place : tape.content(row)]
+            place = tape.end[row]
+    outside += text[place:]
+    return None if any(one in outside for one in refused) else tape
 
 
 def _candidates(new: NewValue, place: Place, style: str | None) -> Iterator[str]:
@@ -157,7 +162,7 @@ def _candidates(new: NewValue, place: Place, style: str | None) -> Iterator[str]
     if isinstance(new.node.value, (dict, list)):
         if new.typed is not None:
             yield new.typed
-        row = _flow(new.node)
+        row = flow_text(new.node)
         if place.flow or len(row) <= _LONGEST_ROW or not new.node.value:
             yield row
         else:
@@ -186,22 +191,12 @@ def _holds(text: str, new: NewValue, place: Place) -> bool:
     sample = f"- {{k: {text}, z: 1}}" if place.flow else f"{lead}k: {text.rstrip(BLANKS)}\n{lead}z: 1\n"
     if not place.flow and text.endswith(("\n", "\r")):
         sample = f"{lead}k: {text}{lead}z: 1\n"
-    try:
-        node = read_node(sample)
-        _check_by_python(sample)
-    except (InvalidTreeError, UnicodeError, yaml.YAMLError):
+    tape = _portable(sample)
+    if tape is None:
         return False
+    node = Nodes(tape, told_apart=True).root()
     pairs = node.value[0].value if place.flow else node.value
     return isinstance(pairs, dict) and list(pairs) == ["k", "z"] and same(pairs["k"], new.node)
-
-
-def _check_by_python(sample: str) -> None:
-    """Raise ``yaml.YAMLError`` for what libyaml reads, but PyYAML's parser in Python does not.
-
-    These are plain scalars with a tab, or with a question mark in a flow collection.
-    """
-    if "\t" in sample or "?" in sample:
-        list(yaml.parse(sample, Loader=yaml.SafeLoader))
 
 
 def same(one: ValueNode, two: ValueNode) -> bool:
@@ -222,14 +217,14 @@ def _tagged(node: ValueNode) -> str:
     return f"!<{node.tag}> {text}".rstrip(BLANKS) if node.tag else text
 
 
-def _flow(node: ValueNode) -> str:
+def flow_text(node: ValueNode) -> str:
     """Return the node on one line."""
     tag = f"!<{node.tag}> " if node.tag else ""
     if isinstance(node.value, dict):
-        inner = ", ".join(f"{_write_name(key)}: {_flow(item)}".rstrip(BLANKS) for key, item in node.value.items())
+        inner = ", ".join(f"{_write_name(key)}: {flow_text(item)}".rstrip(BLANKS) for key, item in node.value.items())
         return f"{tag}{{{inner}}}"
     if isinstance(node.value, list):
-        return f"{tag}[{', '.join(map(_flow, node.value))}]"
+        return f"{tag}[{', '.join(map(flow_text, node.value))}]"
     if isinstance(node.value, str):
         return tag + write_value(text_value(node.value), Place(flow=True))
     return tag + (node.text or "null")
@@ -241,7 +236,7 @@ def _block(node: ValueNode, indent: int) -> Iterator[str]:
     pairs = node.value.items() if isinstance(node.value, dict) else [(None, item) for item in node.value]
     for key, item in pairs:
         name = f"{lead}-" if key is None else f"{lead}{_write_name(key)}:"
-        row = _flow(item)
+        row = flow_text(item)
         if isinstance(item.value, (dict, list)) and item.value and not item.tag and len(row) > _LONGEST_ROW - indent:
             yield name
             yield from _block(item, indent + 2)
@@ -252,18 +247,10 @@ def _block(node: ValueNode, indent: int) -> Iterator[str]:
 def _write_name(name: str) -> str:
     """Return the text of a key from its name in a ``ValueNode``; a string that looks like a number gets quotes."""
     for text in (name, _single(name), _double(name)):
-        try:
-            _check_by_python(sample := f"{{{text}: 1}}")
-            if list(read_node(sample).value) == [name]:
-                return text
-        except (InvalidTreeError, UnicodeError, yaml.YAMLError):
-            continue
+        tape = _portable(f"{{{text}: 1}}")
+        if tape is not None and list(Nodes(tape, told_apart=True).root().value) == [name]:
+            return text
     raise ValueRefusedError(f"YAML has no way to write the key {name!r}")
-
-
-def _is_plain_key(key: str) -> bool:
-    tag = _RESOLVER.resolve(yaml.ScalarNode, key, (True, False))
-    return bool(tag.endswith(":str") or (tag.endswith(":int") and key.isdecimal()))
 
 
 def _as_item(typed: str) -> str:
@@ -306,7 +293,7 @@ def _folded(text: str, place: Place) -> str:
 def _python_key(key: object) -> str:
     if not isinstance(key, (str, int)) or isinstance(key, bool):
         raise TypeError(f"a key is a str or an int, not {type(key).__name__}")
-    return key_name(ValueNode("", key))
+    return key_name(key)
 
 
 def number_text(value: float) -> str:

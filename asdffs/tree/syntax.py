@@ -14,26 +14,30 @@ from asdffs.limits import DEPTH
 
 #: What libyaml says of a text that is nested more than 1,000 deep (since 0.2.6; before, it had no limit).
 _TOO_DEEP: Final = "exceeded maximum nesting depth"
+#: asdf and PyYAML build a tree recursively; a deeper one raises RecursionError there.
+TOO_DEEP: Final = f"nested more than {DEPTH} deep; the asdf library could not read it"
 
 
-def syntax_error(err: yaml.YAMLError) -> InvalidTreeError:
-    """Return the error for a tree that the YAML parser refused, with the line and the parser's own words."""
-    mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
-    line = mark.line + 1 if mark is not None else None
-    if too_deep(err):
-        return nested_too_deep(line)
+def syntax_error(err: yaml.YAMLError, text: bytes) -> InvalidTreeError:
+    """Return the error for a tree that the YAML parser refused, with its place in ``text`` and the parser's words."""
     problem = getattr(err, "problem", None) or getattr(err, "reason", None)
-    return InvalidTreeError(f"the tree is not YAML: {problem}" if problem else "the tree is not YAML", line=line)
+    mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
+    if problem == _TOO_DEEP:
+        return invalid_at(TOO_DEEP, mark)
+    if mark is None and isinstance(err, yaml.reader.ReaderError):
+        line = text.count(b"\n", 0, err.position) + 1
+        return InvalidTreeError(f"the tree is not YAML: {problem}", line=line)
+    return invalid_at(f"the tree is not YAML: {problem}" if problem else "the tree is not YAML", mark)
+
+
+def not_utf8(text: bytes, err: UnicodeDecodeError) -> InvalidTreeError:
+    """Return the error for a tree that is not UTF-8."""
+    return InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1)
 
 
 def nested_too_deep(line: int | None) -> InvalidTreeError:
     """Return the error for a tree that is nested too deep; ``line`` from 1."""
-    return InvalidTreeError(f"nested more than {DEPTH} deep", line=line)
-
-
-def too_deep(err: Any) -> bool:
-    """Return whether the parser refused the text because of its nesting alone."""
-    return getattr(err, "problem", None) == _TOO_DEEP
+    return InvalidTreeError(TOO_DEEP, line=line)
 
 
 def invalid_at(problem: str, mark: Any) -> InvalidTreeError:

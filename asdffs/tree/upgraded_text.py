@@ -20,24 +20,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-import yaml
-
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
-from asdffs.format.header import as_yaml, parse_header
+from asdffs.format.header import parse_header
 from asdffs.format.tree_extent import find_comments_end
-from asdffs.tree.arrays import find_arrays
 from asdffs.tree.branch import Outline
+from asdffs.tree.locating import locate
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
+from asdffs.tree.outline import outline_of, read_outline
+from asdffs.tree.rules import check_tree
+from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape
 from asdffs.tree.validation import check_text
 from asdffs.tree.values import ValueNode, read_values
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
 _NEW: Final = "tag:stsci.edu:asdf"
 #: Tags with a counterpart in ASDF 1.6.0, and its versions that present libraries read.
@@ -59,8 +58,9 @@ _MERGED: Final = "it cannot be upgraded as it is written; write it plainly, with
 
 #: Characters that need no percent-encoding in a tag.
 _SAFE: Final = "-#;/?:@&=+$_.~*'()"
-#: An anchor and a tag.
-_PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
+#: A directive for tags, and a tag: a URI in angle brackets, or a handle and a suffix (YAML 1.1, section 6.2).
+_DIRECTIVE: Final = re.compile(r"^%TAG[ \t]+(\S+)[ \t]+(\S+)", re.MULTILINE)
+_TAG: Final = re.compile(r"!<[^>\s]*>|(![\w-]*!|!)[^\s,\[\]{}]*")
 
 Edit = tuple[int, int, str]
 
@@ -87,31 +87,22 @@ def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: 
     ``entries`` are added to its ``history``.  Raises ``InvalidTreeError``, also if the text is written in a way that
     cannot be edited.
     """
-    _check_readable(text, old)
-    outline = read_outline(text, old)
+    tape = Tape(text)
+    check_tree(tape, unique=False)
+    outline = outline_of(tape, old)
     head = _head_edits(text)
     if find_comments_end(text, parse_header(text).size) is None:  # no tree
-        return Upgraded(_edited(outline.text, head).encode("utf-8", "surrogateescape"), ())
-    tags = _Tags()
-    tag_edits = list(tags.edits(outline.text))
-    edits = [*head, *tag_edits, *_Walk(outline, old, count).edits()]
-    edits += _history_edits(outline.text, [_entry(sentence, entries) for sentence in entries.sentences])
-    found = _edited(outline.text, edits).encode("utf-8", "surrogateescape")
+        return Upgraded(_edited(tape.text, head).encode("utf-8", "surrogateescape"), ())
+    tags = _Tags(tape)
+    edits = [*head, *tags.edits(), *_Walk(tape, outline, old, count).edits()]
+    edits += _history_edits(tape, [_entry(sentence, entries) for sentence in entries.sentences])
+    found = _edited(tape.text, edits).encode("utf-8", "surrogateescape")
     try:
         check_text(found, new, had_tree=True)
     except InvalidTreeError as err:  # its line number is of the new text, so leave it out
         raise InvalidTreeError(f"{_MERGED} ({err.sentence})") from err
     _check_same(text, found, old, new, count)
     return Upgraded(found, tuple(tags.kept))
-
-
-def _check_readable(text: bytes, dialect: Dialect) -> None:
-    """Raise ``InvalidTreeError`` unless it is UTF-8 and one YAML document."""
-    try:
-        text.decode()
-    except UnicodeDecodeError as err:
-        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
-    find_arrays(text, dialect)
 
 
 def _head_edits(text: bytes) -> list[Edit]:
@@ -150,61 +141,54 @@ def new_tag(tag: str) -> str | None:
     return f"{_NEW}/{name}-{_TAGS[name]}" if name in _TAGS else None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Tags:
-    """Rewrites tags and ``%TAG`` directives.
+    """Rewrites tags and ``%TAG`` directives.  ``kept``: tags without a counterpart."""
 
-    ``kept``: tags without a counterpart.  ``prefixes``: old and new prefix of each handle.
-    """
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._prefixes: dict[str, tuple[str, str]] = {}  # old and new prefix of each handle
+        self.kept: list[str] = []
 
-    kept: list[str] = field(default_factory=list)
-    prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    def edits(self) -> Iterator[Edit]:
+        """Yield the edits."""
+        tape = self._tape
+        before = tape.text.find(tape.prefix)
+        for found in _DIRECTIVE.finditer(tape.prefix):
+            handle, prefix = found.groups()
+            new = _NEW + prefix.removeprefix(_OLD) if prefix.startswith(_OLD) else prefix
+            self._prefixes[handle] = prefix, new
+            if new != prefix:
+                yield before + found.start(2), before + found.end(2), new
+        for row, tag in tape.tags.items():
+            yield from self._tag(row, tag)
 
-    def edits(self, text: str) -> Iterator[Edit]:
-        for token in yaml.scan(as_yaml(text), Loader=_Loader):
-            if isinstance(token, yaml.DirectiveToken) and token.name == "TAG":
-                yield from self._directive(text, token)
-            elif isinstance(token, yaml.TagToken):
-                yield from self._tag(token)
-
-    def _directive(self, text: str, token: Any) -> Iterator[Edit]:
-        handle, prefix = token.value
-        new = _NEW + prefix.removeprefix(_OLD) if prefix.startswith(_OLD) else prefix
-        self.prefixes[handle] = prefix, new
-        if new != prefix:
-            start, stop = token.start_mark.index, token.end_mark.index
-            yield start, stop, text[start:stop].replace(prefix, new)
-
-    def _tag(self, token: Any) -> Iterator[Edit]:
-        handle, suffix = token.value
-        if handle is None:
-            old, prefix, shown = suffix, "", "!<"
-        else:
-            before, prefix = self.prefixes.get(handle, ("", ""))
-            old, shown = before + suffix, handle
-            if handle not in self.prefixes:
-                return
+    def _tag(self, row: int, old: str) -> Iterator[Edit]:
+        tape = self._tape
+        found = _TAG.search(tape.text, tape.start[row], tape.content(row))
+        if found is None or (handle := found[1]) not in (None, *self._prefixes):
+            return
+        before, prefix = self._prefixes.get(handle or "", ("", ""))
         new = new_tag(old)
         if new is None:
             self.kept += [old] if old not in self.kept else []
             new = old
-        if new == old and old == prefix + suffix:
+        if new == old and before == prefix:
             return
         short = handle is not None and new.startswith(prefix) and len(new) > len(prefix)
-        written = shown + quote(new[len(prefix) :], safe=_SAFE) if short else f"!<{quote(new, safe=_SAFE)}>"
-        yield token.start_mark.index, token.end_mark.index, written
+        quoted = quote(new[len(prefix) :], safe=_SAFE) if short else quote(new, safe=_SAFE)
+        yield found.start(), found.end(), f"{handle}{quoted}" if short else f"!<{quoted}>"
 
 
 # -- ndarrays and references --------------------------------------------------
 
 
 class _Walk:
-    """Finds the edits of ndarrays and references; recursion is as deep as the tree, which the outline limits."""
+    """Finds the edits of ndarrays and references."""
 
-    def __init__(self, outline: Outline, dialect: Dialect, count: int) -> None:
-        self._text = outline.text
+    def __init__(self, tape: Tape, outline: Outline, dialect: Dialect, count: int) -> None:
+        self._tape = tape
+        self._text = tape.text
         self._dialect = dialect
-        self._events: Iterator[Any] = yaml.parse(as_yaml(outline.text), Loader=_Loader)
         self._arrays = {branch.span[0]: branch.array for branch in outline.arrays if branch.array is not None}
         self._sources = {
             branch.source: number
@@ -214,53 +198,50 @@ class _Walk:
         self._found: list[Edit] = []
 
     def edits(self) -> list[Edit]:
-        for event in self._events:
-            if isinstance(event, yaml.NodeEvent):
-                self._node(event)
+        """Return the edits."""
+        if self._tape.kind:
+            self._node(0)
         self._found += [(start, stop, str(number)) for (start, stop), number in self._sources.items()]
         return self._found
 
-    def _node(self, event: Any, *, fields: bool = False) -> None:
-        """Read the node that begins with ``event``; ``fields``: it is a datatype or inside one."""
-        if isinstance(event, yaml.MappingStartEvent):
-            self._mapping(event, fields=fields)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            while not isinstance(child := next(self._events), yaml.SequenceEndEvent):
-                self._node(child, fields=fields)
+    def _node(self, row: int, *, fields: bool = False) -> None:
+        """Look at a node; ``fields``: it is a datatype or inside one."""
+        if self._tape.kind[row] in MAPPINGS:
+            self._mapping(row, fields=fields)
+        elif self._tape.kind[row] in SEQUENCES:
+            for item in self._tape.items(row):
+                self._node(item, fields=fields)
 
-    def _mapping(self, start: Any, *, fields: bool) -> None:
-        array = self._arrays.get(start.start_mark.index)
-        described = fields or (bool(start.tag) and self._dialect.is_ndarray(start.tag))
-        keys: dict[str, Any] = {}
-        while not isinstance(key := next(self._events), yaml.MappingEndEvent):
-            name = key.value if isinstance(key, yaml.ScalarEvent) else ""
-            self._node(key)
+    def _mapping(self, row: int, *, fields: bool) -> None:
+        tape, tag = self._tape, self._tape.tags.get(row)
+        array = self._arrays.get(tape.start[row])
+        described = fields or (bool(tag) and self._dialect.is_ndarray(str(tag)))
+        keys: dict[str, int] = {}
+        for key, value in tape.pairs(row):
+            name = tape.scalar(key) if tape.kind[key] == SCALAR else ""
             keys.setdefault(name, key)
-            value = next(self._events)
-            if name == "$ref" and isinstance(value, yaml.ScalarEvent):
+            if name == "$ref" and tape.kind[value] == SCALAR:
                 self._reference(value)
             self._node(value, fields=described and name in ("dtype", "datatype"))
         if described and "dtype" in keys and "datatype" not in keys:
-            place = self._text.rfind("dtype", *_span(keys["dtype"]))  # its quotes, anchor and tag stay
+            place = self._text.rfind("dtype", tape.start[keys["dtype"]], tape.end[keys["dtype"]])  # its quotes stay
             self._found += [(place, place + len("dtype"), "datatype")] if place >= 0 else []
         if array is not None and array.source is not None and "byteorder" not in keys and keys:
-            self._insert(start, next(iter(keys.values())), f"byteorder: {array.byteorder}")
+            self._insert(row, f"byteorder: {array.byteorder}")
 
-    def _insert(self, mapping: Any, first: Any, entry: str) -> None:
-        """Insert ``entry`` before the first entry of a mapping, whose key is ``first``."""
-        place = _span(first)[0]
-        start = self._text.rfind("\n", 0, place) + 1
-        if self._text[start:place].rstrip().endswith("?") and not mapping.flow_style:
-            place = start + self._text[start:place].rindex("?")
-        newline = "\r\n" if self._text[:start].endswith("\r\n") else "\n"
-        between = ", " if mapping.flow_style else newline + " " * (place - start)
+    def _insert(self, row: int, entry: str) -> None:
+        """Insert ``entry`` before the first entry of a mapping."""
+        tape = self._tape
+        flow = tape.kind[row] == FLOW_MAPPING
+        place = tape.start[row + 1] if flow else tape.content(row)
+        newline = "\r\n" if self._text[: place - tape.column(row)].endswith("\r\n") else "\n"
+        between = ", " if flow else newline + " " * tape.column(row)
         self._found.append((place, place, entry + between))
 
-    def _reference(self, value: Any) -> None:
+    def _reference(self, row: int) -> None:
         """Add the first slash to a pointer that lacks it."""
-        start, stop = _span(value)
-        _, mark, fragment = value.value.partition("#")
-        place = self._text.find("#", start, stop)
+        _, mark, fragment = self._tape.scalar(row).partition("#")
+        place = self._text.find("#", self._tape.start[row], self._tape.end[row])
         if mark and fragment and not fragment.startswith("/") and place >= 0:
             self._found.append((place + 1, place + 1, "/"))
 
@@ -272,10 +253,6 @@ def _moved(array: Ndarray | None, count: int) -> int | None:
     return array.block_in(count)
 
 
-def _span(event: Any) -> tuple[int, int]:
-    return event.start_mark.index, event.end_mark.index
-
-
 # -- history ------------------------------------------------------------------
 
 
@@ -284,15 +261,15 @@ def _entry(sentence: str, entries: HistoryEntries) -> str:
     return f"{_ENTRY} {{description: {json.dumps(sentence)}, time: {entries.when}, software: {software}}}"
 
 
-def _history_edits(text: str, entries: list[str]) -> list[Edit]:
+def _history_edits(tape: Tape, entries: list[str]) -> list[Edit]:
     """Return the edits that add ``entries`` before the present ones of the tree's history.
 
     Without a history, one is added at the end of the tree.  If that is impossible, the entries become comments.
     """
-    root: Any = yaml.compose(as_yaml(text), Loader=_Loader)
-    known = _known_history(text, root)
-    if known is not None:
-        place, flow = known
+    text = tape.text
+    known = locate(tape, (_HISTORY, "entries")) if _has_entries(tape) else None
+    if known is not None and known.kind == "sequence" and not known.through:
+        place, flow = known.content, known.flow
         start = text.rfind("\n", 0, place) + 1
         newline = "\r\n" if text[:start].endswith("\r\n") else "\n"
         if flow:
@@ -301,35 +278,16 @@ def _history_edits(text: str, entries: list[str]) -> list[Edit]:
         return [(place, place, "".join(f"- {entry}{newline}{' ' * (place - start)}" for entry in entries))]
     end = text.rstrip("\r\n").rfind("\n") + 1
     newline = "\r\n" if text[:end].endswith("\r\n") else "\n"
-    if _is_block(root) and not any(name.value == _HISTORY for name, _ in root.value):
+    if tape.kind[0] == MAPPING and tape.column(0) == 0 and locate(tape, (_HISTORY,)).missing:
         lines = [f"{_HISTORY}:", "  entries:", *(f"  - {entry}" for entry in entries)]
     else:
         lines = [f"# {_HISTORY}: {entry}" for entry in entries]
     return [(end, end, "".join(line + newline for line in lines))]
 
 
-def _known_history(text: str, root: Any) -> tuple[int, bool] | None:
-    """Return where the list of the tree's history begins, and whether it is in flow style; None without one."""
-    node = root
-    for key in (_HISTORY, "entries"):
-        node = _value_of(node, key)
-        if isinstance(node, yaml.SequenceNode):
-            properties = _PROPERTIES.match(text, node.start_mark.index)
-            place = properties.end() if properties is not None else 0
-            return (place, bool(node.flow_style)) if text[place : place + 1] in ("-", "[") else None
-    return None
-
-
-def _value_of(node: Any, key: str) -> Any:
-    """Return the value of a mapping at ``key``; None if it is missing, or an alias to an earlier node."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    found = ((name, value) for name, value in pairs if name.value == key)
-    return next((value for name, value in found if value.start_mark.index > name.start_mark.index), None)
-
-
-def _is_block(root: Any) -> bool:
-    """Return whether the tree is a mapping in block style that begins in the first column."""
-    return isinstance(root, yaml.MappingNode) and not root.flow_style and root.value[0][0].start_mark.column == 0
+def _has_entries(tape: Tape) -> bool:
+    """Return whether the tree has a history that is a mapping."""
+    return tape.kind[0] in MAPPINGS and locate(tape, (_HISTORY,)).kind == "mapping"
 
 
 # -- looking again --------------------------------------------------------------
@@ -398,7 +356,7 @@ class _Same:
                 child, other = _entries_of(child), _entries_of(other)
                 other = _later(child, other)
             if key == "$ref" and isinstance(child.value, str):
-                child = ValueNode(child.tag, _slashed(child.value))
+                child = child.holding(_slashed(child.value))
             self._made.append(child)
             yield child, other
 
@@ -417,4 +375,4 @@ def _later(old: ValueNode, new: ValueNode) -> ValueNode:
     """Return ``new`` without the entries that were added before those of ``old``."""
     if not isinstance(old.value, list) or not isinstance(new.value, list):
         return new
-    return ValueNode(new.tag, new.value[len(new.value) - len(old.value) :])
+    return new.holding(new.value[len(new.value) - len(old.value) :])

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
-from asdffs.tree.arrays import look_at_arrays
-from asdffs.tree.collected import Entries, Reading
+from asdffs.tree.arrays import arrays_of
+from asdffs.tree.chunked import is_chunked
 from asdffs.tree.ndarrays import Ndarray
-
-if TYPE_CHECKING:
-    from asdffs.tree.rechecking import CheckedBefore
+from asdffs.tree.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
+from asdffs.tree.rules import check_tree
+from asdffs.tree.tape import Tape
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _DECODED_AT_ONCE = 1 << 20
@@ -33,14 +32,12 @@ MISSING_END = "end marker missing: the save may be incomplete; a tree ends with 
 class CheckedText(NamedTuple):
     """A text that may become the tree of a file.
 
-    ``start``: the offset where its tree begins in bytes.  ``mappings`` and ``entries``: see ``collected.Reading``;
-    ``mappings`` is empty if only a part of the text was read.
+    ``start``: the offset where its tree begins in bytes.  ``entries``: see ``rechecking``.
     """
 
     header: Header
     start: int
     arrays: tuple[Ndarray, ...] = ()
-    mappings: Sequence[Sequence[int]] = ()
     entries: Entries | None = None
 
 
@@ -63,32 +60,35 @@ def check_text(
         return CheckedText(header, len(text))
     _check_extent(text, start)
     found = _read_changes(text, dialect, checked) if checked is not None else None
-    if found is None:
-        arrays, reading = _read(text, dialect)
-        return CheckedText(header, start, arrays, reading.mappings, reading.entries)
-    return CheckedText(header, start, found[0], entries=found[1])
+    arrays, entries = found or read_checked(Tape(text), text, dialect)
+    return CheckedText(header, start, arrays, entries)
 
 
-def _read(text: bytes, dialect: Dialect, first_key: int | None = None) -> tuple[tuple[Ndarray, ...], Reading]:
-    arrays: list[Ndarray] = []
-    reading = look_at_arrays(text, dialect, arrays.append, unique=True, anew=arrays.clear, first_key=first_key)
-    return tuple(arrays), reading
+def read_checked(
+    tape: Tape, text: bytes, dialect: Dialect, first_key: int | None = None
+) -> tuple[tuple[Ndarray, ...], Entries | None]:
+    """Return the arrays of the tree in ``text``, and its entries for the next check (``rechecking``).
+
+    Raises ``InvalidTreeError``, also for a mapping that has a key twice.
+    """
+    check_tree(tape, unique=True)
+    entries = entries_of(tape, text, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag), first_key)
+    return tuple(arrays_of(tape, dialect)), entries
 
 
 def _read_changes(
     text: bytes, dialect: Dialect, checked: CheckedBefore
 ) -> tuple[tuple[Ndarray, ...], Entries] | None:
     """Return the arrays and the entries of the tree; None if all of the text must be read."""
-    from asdffs.tree.rechecking import rest_to_read  # who checks one text knows of no other
-
     rest = rest_to_read(text, checked)
     if rest is None:
         return None
+    short = rest.shortened.text
     try:
-        arrays, reading = _read(rest.shortened.text, dialect, checked.entries.offsets[0])
+        arrays, found = read_checked(Tape(short), short, dialect, checked.entries.offsets[0])
     except InvalidTreeError:  # the whole text has the same error, which then names the place
         return None
-    entries = rest.join(reading.entries)
+    entries = rest.join(found)
     return None if entries is None else (arrays, entries)
 
 

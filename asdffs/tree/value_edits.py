@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from asdffs.errors import MissingValueError, Remedy, SharedValueError, ValueRefusedError
-from asdffs.tree.locating import Container, Location, behind_properties, locate
+from asdffs.errors import InvalidTreeError, MissingValueError, Remedy, SharedValueError, ValueRefusedError
+from asdffs.tree.locating import Container, Location, locate
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, read_text, same, write_key, write_value
-from asdffs.tree.values import ValueNode, scalar_node
+from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, same, write_key, write_value
+from asdffs.tree.tape import Tape, behind_properties
+from asdffs.tree.values import Nodes, ValueNode, scalar_value
 
 #: What may follow a value on its line, and its line end.
 _TAIL: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?")
@@ -29,6 +30,8 @@ _STEP: Final = 2
 class Edit(NamedTuple):
     """Characters ``old`` from ``start`` on become ``new``.  ``path``: of the value, with numbers of items as ints.
 
+    ``anchor``, ``distance``: how to find the place again: the path of a value that exists afterwards, and the
+    characters from its start to that of the edit.
     ``note``: what the user may not have meant, such as text that becomes a number; else empty.
     """
 
@@ -37,6 +40,8 @@ class Edit(NamedTuple):
     old: str
     new: str
     line: int
+    anchor: Path
+    distance: int
     note: str = ""
 
     def apply(self, text: str) -> str:
@@ -44,19 +49,19 @@ class Edit(NamedTuple):
         return text[: self.start] + self.new + text[self.start + len(self.old) :]
 
 
-def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, shared: bool = False) -> Edit | None:
+def set_value(tape: Tape, path: Path, new: NewValue, *, create: bool = False, shared: bool = False) -> Edit | None:
     """Return the edit that sets the value at ``path`` to ``new``; None if the value is ``new`` already.
 
     A missing key of a mapping, or the item behind the last one of a sequence, is added.  ``create``: also add missing
     mappings on the way.  ``shared``: change the value even if aliases share it.
     Raises ``MissingValueError`` if the parent is missing, else ``ValueRefusedError``, ``InvalidTreeError``.
     """
-    found = locate(text, path)
+    text, found = tape.text, _located(tape, path)
     if found.missing:
         return _added(text, found, path, new, create=create, shared=shared)
     if not path:
         raise ValueRefusedError("the root of the tree cannot be replaced; set the values in it")
-    if _has_already(text, found, new):
+    if _has_already(found, new):
         return None
     _check_shared(found, path, shared=shared)
     edit = _replaced(text, found, new)
@@ -66,7 +71,7 @@ def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, sha
 def _note(found: Location, new: NewValue) -> str:
     """Return a note if the value becomes one of another kind; ``null``, before or after, is meant."""
     kind, tag = _kind(new.node.value), found.tag or ""
-    was = _kind(scalar_node(found.event).value) if found.kind == "scalar" else f"a {found.kind}"
+    was = _kind(scalar_value(found.tape, found.row)) if found.kind == "scalar" else f"a {found.kind}"
     if was == kind or "null" in (was, kind):
         return ""
     was = "an array" if "core/ndarray" in tag else was
@@ -98,35 +103,46 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "a date")
 
 
-def unset_value(text: str, path: Path, *, shared: bool = False) -> Edit:
+def unset_value(tape: Tape, path: Path, *, shared: bool = False) -> Edit:
     """Return the edit that removes the value at ``path``, with its key and the comment on its line.
 
     Raises ``MissingValueError``, ``ValueRefusedError``, ``InvalidTreeError``.
     """
-    found = _existing(text, path)
+    text, found = tape.text, _existing(tape, path)
     _check_shared(found, path, shared=shared, removes=True)
     start, end, new = _extent(text, found)
-    return Edit(found.path, start, text[start:end], new, found.line)
+    above = locate(tape, found.path[:-1])
+    return Edit(found.path, start, text[start:end], new, found.line, above.path, start - above.start)
 
 
-def rename_value(text: str, path: Path, key: str, *, shared: bool = False) -> Edit:
+def rename_value(tape: Tape, path: Path, key: str, *, shared: bool = False) -> Edit:
     """Return the edit that gives the value at ``path`` another key in its mapping.
 
     Raises ``MissingValueError``, and ``ValueRefusedError`` if the mapping has that key already.
     """
-    found = _existing(text, path)
+    text, found = tape.text, _existing(tape, path)
     if found.key is None:
         raise ValueRefusedError(f"{format_path(path)} is an item of a sequence, and has no key", line=found.line)
     _check_shared(found, path[:-1], shared=shared, parent=True)
-    other = locate(text, (*found.path[:-1], key))
+    other = locate(tape, (*found.path[:-1], key))
     if not other.missing:
         raise ValueRefusedError(f"{format_path((*path[:-1], key))} already exists", line=other.line)
     start, end = found.key
-    return Edit((*found.path[:-1], key), start, text[start:end], write_key(key), found.line)
+    written, renamed = write_key(key), (*found.path[:-1], key)
+    distance = end - found.start - len(written)
+    return Edit(renamed, start, text[start:end], written, found.line, renamed, distance)
 
 
-def _existing(text: str, path: Path) -> Location:
-    found = locate(text, path)
+def _located(tape: Tape, path: Path) -> Location:
+    """Return where the value is.  Raises ``InvalidTreeError`` if a mapping on the way has a key of the path twice."""
+    found = locate(tape, path)
+    if found.twice is not None:
+        raise InvalidTreeError(f"{both_places(found.twice)}; remove or rename one of the two", line=found.twice[2])
+    return found
+
+
+def _existing(tape: Tape, path: Path) -> Location:
+    found = _located(tape, path)
     if found.missing:
         raise missing(path, found)
     if not path:
@@ -157,7 +173,7 @@ def _check_shared(found: Location, path: Path, *, shared: bool, removes: bool = 
     ``removes``: the value is removed.  ``parent``: ``path`` is the mapping of the edited key.
     """
     if removes and found.anchor and found.kind != "alias":
-        own = [line for line in found.aliases if line >= found.line]
+        own = [found.tape.line(row) for row in found.aliases if row > found.row]
         if own:
             raise ValueRefusedError(
                 f"{format_path(path)} has the anchor '&{found.anchor}', and {_lines(own)} uses it"
@@ -176,7 +192,7 @@ def _shared_error(found: Location, path: Path, remedy: Remedy | None) -> SharedV
         last = found.through[-1]
         sentence = f"{format_path(path)} is shared: '*{last.anchor}' means the value of line {last.anchor_line}"
         return SharedValueError(sentence, line=last.line, remedy=remedy)
-    sentence = f"{format_path(path)} is shared: {_lines(found.aliases)} has an alias to it"
+    sentence = f"{format_path(path)} is shared: {_lines([*map(found.tape.line, found.aliases)])} has an alias to it"
     return SharedValueError(sentence, line=found.line, remedy=remedy)
 
 
@@ -187,20 +203,12 @@ def _lines(lines: list[int]) -> str:
 # -- replace ----------------------------------------------------------------------
 
 
-def _has_already(text: str, found: Location, new: NewValue) -> bool:
+def _has_already(found: Location, new: NewValue) -> bool:
     """Return whether the value is ``new``; if ``new`` has no tag, the present tag stays and is not compared."""
-    if found.kind == "alias":
+    if found.kind == "alias" or (new.node.tag and new.node.tag != found.tag) or found.tape.has_alias(found.row):
         return False
-    if new.node.tag and new.node.tag != found.tag:
-        return False
-    have = read_text(found.event if found.kind == "scalar" else _padded(text, found))
-    return have is not None and same(ValueNode("", have.value), ValueNode("", new.node.value))
-
-
-def _padded(text: str, found: Location) -> str:
-    """Return the text of a collection, indented to its column."""
-    column = found.content - text.rfind("\n", 0, found.content) - 1
-    return " " * column + text[found.content : found.end]
+    have = Nodes(found.tape, told_apart=True).node(found.row)
+    return same(ValueNode("", have.value), ValueNode("", new.node.value))
 
 
 def _replaced(text: str, found: Location, new: NewValue) -> Edit:
@@ -228,7 +236,8 @@ def _replaced(text: str, found: Location, new: NewValue) -> Edit:
     written = _with_comment(written, comment)
     if old.endswith("\n") and not written.endswith("\n"):
         written += newline_of(text, start)
-    return Edit(found.path, start, old, lead + written, found.line)
+    first = start + len(lead) + len(written) - len(written.lstrip(BLANKS)) if start <= found.start else found.start
+    return Edit(found.path, start, old, lead + written, found.line, found.path, start - first)
 
 
 def _place(text: str, found: Location, box: Container) -> Place:
@@ -277,22 +286,29 @@ def _added(text: str, found: Location, path: Path, new: NewValue, *, create: boo
     if box is None:
         raise ValueRefusedError("the file has no tree to add a value to")
     first, *rest = found.missing
-    wrong = isinstance(first, str) != box.mapping or (not box.mapping and first != box.count)
+    wrong = isinstance(first, str) != box.mapping or (not box.mapping and first != box.number)
     if wrong or (rest and not create) or any(isinstance(step, int) for step in rest):
         raise missing(path, found, creates=not wrong)
     _check_shared(found, path, shared=shared)
     newline = newline_of(text, box.start)
     if box.flow:
-        row = _nested_flow([str(step) for step in rest], write_value(new, Place(flow=True)))
-        entry = f"{write_key(str(first))}: {row}" if box.mapping else row
-        start = box.start + 1 if box.count == 0 else box.last_end
-        return Edit(path, start, "", entry if box.count == 0 else f", {entry}", box.line)
-    lines = _nested_block(str(first) if box.mapping else None, [str(step) for step in rest], new, box.column, newline)
+        lead = "" if box.number == 0 else ", "
+        start = box.start + 1 if box.number == 0 else box.last_end
+        name = [str(first)] if box.mapping else []
+        entry, before = _flow_entry(name, [str(step) for step in rest], write_value(new, Place(flow=True)))
+        return Edit(path, start, "", lead + entry, box.line, path, -len(lead) - before)
+    entry, before = _block_entry(str(first) if box.mapping else None, [*map(str, rest)], new, box.column, newline)
     start = _line_end(text, box.last_end)
-    entry = newline.join(lines)
+    entry = entry.rstrip("\r\n")
     if start == box.last_end and text[start - 1 : start] == "\n":
-        return Edit(path, start, "", entry.rstrip("\r\n") + newline, box.line)
-    return Edit(path, start, "", newline + entry.rstrip("\r\n"), box.line)
+        return Edit(path, start, "", entry + newline, box.line, path, -before)
+    return Edit(path, start, "", newline + entry, box.line, path, -len(newline) - before)
+
+
+def both_places(twice: tuple[str, int, int]) -> str:
+    """Return a sentence about a key that its mapping has twice."""
+    key, first, second = twice
+    return f"the key {key!r} is in line {first} and again in line {second}"
 
 
 def _line_end(text: str, place: int) -> int:
@@ -303,21 +319,21 @@ def _line_end(text: str, place: int) -> int:
     return tail.end() if tail else place
 
 
-def _nested_flow(keys: list[str], value: str) -> str:
-    for key in reversed(keys):
-        value = f"{{{write_key(key)}: {value}}}"
-    return value
+def _flow_entry(name: list[str], keys: list[str], value: str) -> tuple[str, int]:
+    """Return a new entry in flow style, with the mappings that are created for it, and where its value begins."""
+    before = "".join([*(f"{write_key(key)}: " for key in name), *(f"{{{write_key(key)}: " for key in keys)])
+    return f"{before}{value}{'}' * len(keys)}", len(before)
 
 
-def _nested_block(key: str | None, keys: list[str], new: NewValue, column: int, newline: str) -> list[str]:
-    """Return the lines of a new entry, with the mappings that are created for it."""
+def _block_entry(key: str | None, keys: list[str], new: NewValue, column: int, newline: str) -> tuple[str, int]:
+    """Return the lines of a new entry, with the mappings that are created for it, and where its value begins."""
     lines = [" " * column + ("-" if key is None else f"{write_key(key)}:")]
     for name in keys:
         column += _STEP
         lines.append(" " * column + f"{write_key(name)}:")
     written = write_value(new, Place(indent=column + _STEP, newline=newline))
-    lines[-1] += written if written[:1] in ("\r", "\n") else f" {written}"
-    return lines
+    before = newline.join(lines) + ("" if written[:1] in ("\r", "\n") else " ")
+    return before + written, len(before) + len(written) - len(written.lstrip(BLANKS))
 
 
 # -- remove -----------------------------------------------------------------------
@@ -331,12 +347,12 @@ def _extent(text: str, found: Location) -> tuple[int, int, str]:
     if box.flow:
         if box.next_start is not None:
             return start, box.next_start, ""
-        return (box.last_end if box.count else start), found.end, ""
+        return (box.last_end if box.number else start), found.end, ""
     if found.key is None:
         start = _dash(text, found)
     elif text[:start].rstrip(" ").endswith("?"):
         raise ValueRefusedError("its key is written with '?'; remove it in an editor", line=found.line)
-    if box.count == 0 and box.next_start is None:
+    if box.number == 0 and box.next_start is None:
         return (
             start,
             found.end,
@@ -366,7 +382,7 @@ def _dash(text: str, found: Location) -> int:
     """Return where the dash of an item of a block sequence is."""
     box = found.container
     assert box is not None, "the root is no item"
-    return box.start if box.count == 0 else _dash_before(text, found.start, box.column)
+    return box.start if box.number == 0 else _dash_before(text, found.start, box.column)
 
 
 def _dash_before(text: str, place: int, column: int) -> int:

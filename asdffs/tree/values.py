@@ -1,57 +1,75 @@
-"""Reads the meaning of a tree: order, comments, quotes, anchors and flow style do not matter.
+"""The values of a tree: order, comments, quotes, anchors and flow style do not matter.
 
-Scalars without quotes, and those with a tag of YAML's own (``!!int '1'``), are read as in YAML 1.1 (``1.0`` is
-``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``).  Other scalars are their text.  A written tag is part of the
-value.  Aliases and merge keys are resolved.
+A node is made when somebody asks for it: a value far down in a large tree makes as many nodes as its path has steps.
+Aliases lead to the node that they stand for, and merge keys are resolved.  A written tag is part of the value.  An
+ordered mapping (``!!omap``, a list of mappings with one key each) is a mapping, as in the asdf library.
 
-Pure.  Memory is proportional to the text: an alias shares its node, and merge keys add a limited number of keys.
+Of a key that a mapping has twice the last one counts, as in the asdf library.  Pure.
 """
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-import yaml
-
 from asdffs.errors import InvalidTreeError
-from asdffs.format.header import as_yaml
-from asdffs.limits import DEPTH
-from asdffs.tree.merges import Merges
-from asdffs.tree.syntax import nested_too_deep, syntax_error
+from asdffs.limits import ALIASED, MERGED, shown_size
+from asdffs.tree.resolving import YAML_TAGS, fault_of, is_text, plain_value, tagged_value
+from asdffs.tree.tape import MAPPINGS, SCALAR, SEQUENCES, Tape
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_RESOLVER: Any = yaml.resolver.Resolver()
-_CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
-#: Most numbers are written like this, and Python reads them as YAML does.
-_DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
-_FLOAT: Final = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}(?:[eE][-+][0-9]{1,3})?")
-#: Characters of the longest text whose value is remembered.
-_CACHED: Final = 64
-_KINDS: Final = ("int", "float", "bool", "null", "timestamp")
-_TAGS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in _KINDS)
+_UNREAD: Final[Any] = object()
+OMAP: Final = YAML_TAGS + "omap"
 
 
 class ValueNode:
     """A node of the tree.  ``tag``: as written, else empty.
 
-    ``value``: a dict of nodes for a mapping, a list of nodes for a sequence, else a scalar.  ``line``: of a mapping
-    or sequence, from 1.  ``text``: of a scalar, as it is written.  ``indirect``: an alias is in it.
+    ``value``: a dict of nodes for a mapping, a list of nodes for a sequence, else a scalar.  ``line``: from 1; 0 for
+    a node of no text.  ``text``: of a scalar, as it is written.  ``indirect``: an alias is in it.
     """
 
-    __slots__ = ("indirect", "line", "tag", "text", "value")
+    __slots__ = ("_nodes", "_row", "_text", "_value", "tag")
 
-    def __init__(self, tag: str, value: Any, line: int = 0, text: str = "") -> None:
+    def __init__(self, tag: str, value: Any, text: str = "", *, nodes: Nodes | None = None, row: int = 0) -> None:
         self.tag = tag
-        self.value = value
-        self.line = line
-        self.text = text
-        self.indirect = False
+        self._value = value
+        self._text = text
+        self._nodes = nodes
+        self._row = row
+
+    @property
+    def value(self) -> Any:
+        """The value; read when it is first asked for.  Raises ``InvalidTreeError``."""
+        if self._value is _UNREAD and self._nodes is not None:
+            self._value = self._nodes.value_at(self._row)
+        return self._value
+
+    @property
+    def text(self) -> str:
+        """The text of a scalar; empty for a mapping or sequence."""
+        return self._text if self._nodes is None else self._nodes.text_at(self._row)
+
+    @property
+    def line(self) -> int:
+        """The line where the node begins."""
+        return 0 if self._nodes is None else self._nodes.tape.line(self._row)
+
+    @property
+    def indirect(self) -> bool:
+        """Whether an alias is in it."""
+        return self._nodes is not None and self._nodes.tape.has_alias(self._row)
+
+    def check_aliases(self) -> None:
+        """Raise ``InvalidTreeError`` if what its aliases stand for would take too much, or nests too deep."""
+        if self._nodes is not None and self.indirect:
+            self._nodes.check_aliases(self._row)
+
+    def holding(self, value: Any) -> ValueNode:
+        """Return a node of the same place and tag with another value."""
+        return ValueNode(self.tag, value, nodes=self._nodes, row=self._row)
 
     def __repr__(self) -> str:
-        return f"ValueNode({self.tag!r}, {self.value!r}, {self.line}, {self.text!r})"
+        return f"ValueNode({self.tag!r}, {self.value!r}, {self.text!r})"
 
 
 def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
@@ -60,133 +78,174 @@ def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
     ``told_apart``: the keys ``1`` and ``'1'`` are different, the second has its quotes; else a key is its text.
     Raises ``InvalidTreeError``.
     """
-    try:
-        return read_events(yaml.parse(as_yaml(text.decode()), Loader=_Loader), told_apart=told_apart)
-    except yaml.YAMLError as err:
-        raise syntax_error(err) from err
-    except UnicodeDecodeError as err:
-        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
+    return Nodes(Tape(text), told_apart=told_apart).root()
 
 
-def read_events(events: Iterator[Any], *, told_apart: bool = True) -> ValueNode:
-    """Return the root of the YAML ``events`` of a document.  Raises ``InvalidTreeError``, ``yaml.YAMLError``."""
-    return Reader(events, told_apart=told_apart).read()
+class Nodes:
+    """Makes the nodes of one tape.  See ``read_values`` for ``told_apart``."""
 
-
-def reader_of(events: Iterator[Any]) -> Reader:
-    """Return a reader of a node in the middle of ``events``, whose keys are their text."""
-    return Reader(events, told_apart=False)
-
-
-class Reader:
-    """Builds nodes from the events."""
-
-    def __init__(self, events: Iterator[Any], *, told_apart: bool) -> None:
-        self._events = events
+    def __init__(self, tape: Tape, *, told_apart: bool = False) -> None:
+        self.tape = tape
         self._told_apart = told_apart
-        self._anchors: dict[str, ValueNode] = {}
+        self._shared: dict[int, ValueNode] = {}
         self._merges = Merges()
-        self._aliases = 0
 
-    def read(self) -> ValueNode:
+    def root(self) -> ValueNode:
         """Return the root; an empty mapping without a tree."""
-        for event in self._events:
-            if isinstance(event, yaml.NodeEvent):
-                return self.node(event, 0)
-        return ValueNode("", {})
+        return self.node(0) if self.tape.kind else ValueNode("", {})
 
-    def node(self, event: Any, depth: int) -> ValueNode:
-        """Return the node that begins with ``event``."""
-        if isinstance(event, yaml.ScalarEvent):
-            node = scalar_node(event)
-            if event.anchor:
-                self._anchors[event.anchor] = node
-            return node
-        if isinstance(event, yaml.AliasEvent):
-            self._aliases += 1
-            return self._anchors.get(str(event.anchor), ValueNode("", None))
-        line = event.start_mark.line + 1 if event.start_mark is not None else 0
-        if depth > DEPTH:
-            raise nested_too_deep(line)
-        before = self._aliases
-        if isinstance(event, yaml.MappingStartEvent):
-            node = ValueNode(event.tag or "", self._mapping(depth + 1, line), line)
-        else:
-            node = ValueNode(event.tag or "", self._sequence(depth + 1), line)
-        node.indirect = self._aliases != before
-        if event.anchor:
-            self._anchors[event.anchor] = node
+    def node(self, row: int) -> ValueNode:
+        """Return the node of a row; all aliases of a node lead to the same one."""
+        tape = self.tape
+        row = tape.target(row)
+        if row in tape.anchors and row in self._shared:
+            return self._shared[row]
+        tag = tape.tags.get(row, "")
+        node = ValueNode("" if tag == "!" and tape.kind[row] == SCALAR else tag, _UNREAD, nodes=self, row=row)
+        if row in tape.anchors:
+            self._shared[row] = node
         return node
 
-    def _mapping(self, depth: int, line: int) -> dict[str, ValueNode]:
+    def value_at(self, row: int) -> Any:
+        """Return the value of a row that is no alias.  Raises ``InvalidTreeError``."""
+        kind = self.tape.kind[row]
+        if kind == SCALAR:
+            return scalar_value(self.tape, row)
+        if kind in MAPPINGS:
+            return self._mapping(row)
+        if self.tape.tags.get(row) == OMAP:
+            return {key: node for item in self.tape.items(row) for key, node in self._entries(self.tape.target(item))}
+        return [self.node(item) for item in self.tape.items(row)]
+
+    def text_at(self, row: int) -> str:
+        """Return the text of a scalar; an empty one of any other row."""
+        return self.tape.scalar(row) if self.tape.kind[row] == SCALAR else ""
+
+    def _entries(self, row: int) -> Iterator[tuple[str, ValueNode]]:
+        if self.tape.kind[row] in MAPPINGS:
+            yield from self._mapping(row).items()
+
+    def _mapping(self, row: int) -> dict[str, ValueNode]:
         found: dict[str, ValueNode] = {}
-        merged: list[ValueNode] = []
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self.node(event, depth)
-            value = self.node(next(self._events), depth)
-            if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
+        merged: list[int] = []
+        for key, value in self.tape.pairs(row):
+            if is_merge(self.tape, key):
                 merged.append(value)
             else:
-                found[key_name(key) if self._told_apart else key.text or key_name(key)] = value
-        for node in merged:
-            for one in node.value if isinstance(node.value, list) else [node]:
-                if isinstance(one.value, dict):
-                    self._merges.add(len(one.value), line)
-                    found |= {name: value for name, value in one.value.items() if name not in found}
+                found[self.key_at(key)] = self.node(value)
+        for value in merged:
+            for source in merged_rows(self.tape, value):
+                self._merge(found, source, row)
         return found
 
-    def _sequence(self, depth: int) -> list[ValueNode]:
-        found: list[ValueNode] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            found.append(self.node(event, depth))
+    def _merge(self, found: dict[str, ValueNode], source: int, row: int) -> None:
+        """Add the entries of the mapping ``source`` that the mapping ``row`` does not have."""
+        entries = self.node(source).value
+        self._merges.add(len(entries), self.tape.line(row))
+        found |= {name: node for name, node in entries.items() if name not in found}
+
+    def key_at(self, row: int) -> str:
+        """Return the name of a key."""
+        row = self.tape.target(row)
+        apart = self._told_apart and self.tape.kind[row] == SCALAR
+        return key_name(scalar_value(self.tape, row)) if apart else key_text(self.tape, row)
+
+    def check_aliases(self, row: int) -> None:
+        """See ``ValueNode.check_aliases``."""
+        from asdffs.tree.aliases import size_of_aliases  # few trees have aliases
+
+        size = size_of_aliases(self.tape, row)
+        if size > ALIASED:
+            raise InvalidTreeError(
+                f"its aliases stand for {shown_size(size)} of values, and at most {shown_size(ALIASED)} are read",
+                line=self.tape.line(row),
+            )
+
+
+class Merges:
+    """Counts the keys that the merge keys of one tree add: in any library, each copies all keys of its mappings."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, count: int, line: int) -> None:
+        """Count keys that are merged into the mapping in ``line``.  Raises ``InvalidTreeError`` beyond the limit."""
+        self._count += count
+        if self._count > MERGED:
+            raise InvalidTreeError(f"the merge keys '<<' up to here add more than {MERGED:,} keys", line=line)
+
+
+def scalar_value(tape: Tape, row: int) -> Any:
+    """Return the value of a scalar's row."""
+    text = tape.scalar(row)
+    return plain_value(text) if tape.is_plain(row) else tagged_value(tape.tags.get(row, ""), text)
+
+
+def entry_rows(tape: Tape, row: int, merges: Merges | None = None) -> dict[str, int]:
+    """Return the rows of the values of a mapping, or of an ordered one, by the text of their keys.
+
+    The last of equal keys counts, and merge keys are resolved.  Raises ``InvalidTreeError``.
+    """
+    found: dict[str, int] = {}
+    merged: list[int] = []
+    if tape.kind[row] not in MAPPINGS:
+        for item in tape.items(row):
+            found |= entry_rows(tape, tape.target(item), merges) if tape.tags.get(row) == OMAP else {}
         return found
+    for key, value in tape.pairs(row):
+        if is_merge(tape, key):
+            merged += merged_rows(tape, value)
+        else:
+            found[key_text(tape, key)] = value
+    for source in merged:
+        merges = merges or Merges()
+        entries = entry_rows(tape, source, merges)
+        merges.add(len(entries), tape.line(row))
+        found |= {name: value for name, value in entries.items() if name not in found}
+    return found
 
 
-def key_name(key: ValueNode) -> str:
-    """Return the name of a key for messages and comparison; ``1`` and ``'1'`` have different names."""
-    value = key.value
+def scalar_rows(tape: Tape) -> Iterator[int]:
+    """Yield the rows of all scalars."""
+    row = tape.kind.find(SCALAR)
+    while row >= 0:
+        yield row
+        row = tape.kind.find(SCALAR, row + 1)
+
+
+def fault_at(tape: Tape, row: int) -> str:
+    """Return why asdf could not open a file with this scalar; empty if it could."""
+    tag = tape.tags.get(row)
+    if tag == "!" or tag is None:
+        return fault_of(tape.scalar(row), None) if tape.is_plain(row) else ""
+    return fault_of(tape.scalar(row), tag)
+
+
+def is_merge(tape: Tape, key: int) -> bool:
+    """Return whether the row of a key is the merge key ``<<``."""
+    row = tape.target(key)
+    if tape.kind[row] != SCALAR or (tape.end[row] - tape.start[row] < 2 and not tape.tags):
+        return False
+    return tape.tags.get(row) == YAML_TAGS + "merge" or (tape.scalar(row) == "<<" and tape.is_plain(row))
+
+
+def merged_rows(tape: Tape, value: int) -> list[int]:
+    """Return the rows of the mappings that the value of a merge key stands for, but of one that it is in."""
+    row = tape.target(value)
+    rows = [row] if tape.kind[row] not in SEQUENCES else [*map(tape.target, tape.items(row))]
+    return [one for one in rows if tape.kind[one] in MAPPINGS and (one > value or not tape.is_inside(value, one))]
+
+
+def key_text(tape: Tape, key: int) -> str:
+    """Return the text of a key."""
+    row = tape.target(key)
+    return tape.scalar(row) if tape.kind[row] == SCALAR else "a mapping or sequence as a key"
+
+
+def key_name(value: Any) -> str:
+    """Return the name of a key of this value, for comparison; ``1`` and ``'1'`` have different names."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if not isinstance(value, str):
-        return str(value) if not isinstance(value, (dict, list)) else "a mapping or sequence as a key"
-    return repr(value) if _RESOLVER.resolve(yaml.ScalarNode, value, (True, False)).endswith(_KINDS) else value
-
-
-def scalar_node(event: Any) -> ValueNode:
-    """Return the node of a scalar's YAML event."""
-    tag = "" if event.implicit[0] else event.tag or ""
-    return ValueNode(tag, scalar_value(event), 0, event.value)
-
-
-def scalar_value(event: Any) -> Any:
-    """Return the value of a scalar's YAML event: by its tag if that is one of YAML's own, else as it is written."""
-    if event.implicit[0]:
-        return plain_value(event.value)
-    return _constructed(event.tag, event.value) if event.tag in _TAGS else event.value
-
-
-def plain_value(text: str) -> Any:
-    """Return the value of a scalar without quotes and tag, as YAML 1.1 reads it; of a text, the text itself."""
-    if _DECIMAL.fullmatch(text):
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    return _resolved(text) if len(text) <= _CACHED else _resolved.__wrapped__(text)
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _resolved(text: str) -> Any:
-    tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
-    return _constructed(tag, text) if tag in _TAGS else text
-
-
-def _constructed(tag: str, text: str) -> Any:
-    try:
-        value = _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, text))
-        str(value)  # raises for integers of more than 4300 digits, which no library reads
-        return value
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
-        return text  # looks or is tagged like a number but is not valid
-    finally:
-        _CONSTRUCTOR.constructed_objects.clear()
-        _CONSTRUCTOR.recursive_objects.clear()
+        return str(value)
+    return value if is_text(value) or plain_value(value) == value else repr(value)

@@ -92,9 +92,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
     arrays = checked.arrays
-    with document.outlines.only_arrays(checked.mappings):
-        faults = list(find_faults(document))
-    yield from (Finding(Level.ERROR, str(fault)) for fault in faults)
+    yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
     for external in find_externals(document, arrays):
         level = Level.NOTE if external.path is None else Level.ERROR
@@ -109,7 +107,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
 def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
     """Report blocks without an array in a file whose other objects may use them."""
-    hidden = find_hidden(document.tree, document.contents, document.scheduler, was_checked=True)
+    hidden = find_hidden(document.tree, document.contents, document.scheduler)
     count = len(document.blocks)
     yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
     unseen = hidden.unseen(arrays, count)

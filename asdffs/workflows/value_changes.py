@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import InvalidTreeError, MissingValueError
-from asdffs.tree.locating import Location, locate
+from asdffs.tree.locating import locate
 from asdffs.tree.paths import Path, format_path, parse_path
 from asdffs.tree.snippets import BLANKS, NewValue
+from asdffs.tree.tape import Tape
 from asdffs.tree.value_edits import Edit, rename_value, set_value, unset_value
 
 #: Most characters on each side of a removed value that must be the same when it is put back.
@@ -67,27 +68,26 @@ class Note(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A text with changes.  ``edits``: those that were made.  ``notes``: for each edit, if they are wanted."""
+    """A text with changes.  ``edits``: those that were made.  ``notes``: for each edit."""
 
     text: str
     edits: list[Edit]
     notes: list[Note]
 
 
-def change_values(text: str, changes: Sequence[ValueChange], rules: Rules, *, noted: bool = False) -> Changed:
-    """Return ``text`` with the changes; a value that is as wanted needs no edit.
+def change_values(tape: Tape, changes: Sequence[ValueChange], rules: Rules) -> Changed:
+    """Return the text of ``tape`` with the changes; a value that is as wanted needs no edit.
 
-    ``noted``: also return notes, which takes as long again.
     Raises ``MissingValueError``, ``ValueRefusedError``, ``InvalidTreeError``.
     """
-    edits, notes = [], []
+    text, edits, notes = tape.text, [], []
     for change in changes:
-        edit = _edit(text, change, rules)
-        if edit is None:
-            continue
-        text = edit.apply(text)
-        edits.append(edit)
-        if noted:
+        if text is not tape.text:
+            tape = Tape(text.encode())
+        edit = _edit(tape, change, rules)
+        if edit is not None:
+            text = edit.apply(text)
+            edits.append(edit)
             notes.append(_noted(text, edit))
     return Changed(text, edits, notes)
 
@@ -135,18 +135,18 @@ def _is_undone(text: str, start: int, note: Note) -> bool:
 
 def _is_missing(text: str, path: str) -> bool:
     try:
-        return bool(locate(text, parse_path(path)).missing)
+        return bool(locate(Tape(text.encode()), parse_path(path)).missing)
     except MissingValueError:
         return True
 
 
-def _edit(text: str, change: ValueChange, rules: Rules) -> Edit | None:
+def _edit(tape: Tape, change: ValueChange, rules: Rules) -> Edit | None:
     if change.kind is Kind.SET and change.new is not None:
-        return set_value(text, change.path, change.new, create=rules.create, shared=rules.shared)
+        return set_value(tape, change.path, change.new, create=rules.create, shared=rules.shared)
     try:
         if change.kind is Kind.RENAME:
-            return rename_value(text, change.path, change.key, shared=rules.shared)
-        return unset_value(text, change.path, shared=rules.shared)
+            return rename_value(tape, change.path, change.key, shared=rules.shared)
+        return unset_value(tape, change.path, shared=rules.shared)
     except MissingValueError:
         if rules.missing_ok:
             return None
@@ -155,10 +155,8 @@ def _edit(text: str, change: ValueChange, rules: Rules) -> Edit | None:
 
 def _noted(text: str, edit: Edit) -> Note:
     """Return the note for ``edit``, which is in ``text`` already."""
-    anchor, found = _anchor(text, edit.path)
-    distance = edit.start - found.start
     around = _around(text, edit.start, edit.start + len(edit.new))
-    return Note(format_path(edit.path), format_path(anchor), distance, edit.old, edit.new, *around)
+    return Note(format_path(edit.path), format_path(edit.anchor), edit.distance, edit.old, edit.new, *around)
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, str]:
@@ -169,19 +167,10 @@ def _around(text: str, start: int, end: int) -> tuple[str, str]:
     return text[max(line, start - _CONTEXT) : start], after[:_CONTEXT]
 
 
-def _anchor(text: str, path: Path) -> tuple[Path, Location]:
-    """Return the path of the nearest value at or above ``path`` that exists, and where it is."""
-    found = locate(text, path)
-    while found.missing:
-        path = path[:-1]
-        found = locate(text, path)
-    return path, found
-
-
 def _start(text: str, note: Note) -> int:
     """Return where the edit of ``note`` begins, or -1 if its anchor is missing."""
     try:
-        found = locate(text, parse_path(note.anchor) if note.anchor != "." else ())
+        found = locate(Tape(text.encode()), parse_path(note.anchor) if note.anchor != "." else ())
     except (InvalidTreeError, MissingValueError):
         return -1
     return -1 if found.missing else found.start + note.distance

@@ -39,6 +39,7 @@ from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.outline import read_outline
 from asdffs.tree.paths import parse_path
 from asdffs.tree.scalars import read_scalars
+from asdffs.tree.tape import Tape
 from asdffs.tree.validation import check_text
 from asdffs.workflows.checking import check_document
 from asdffs.workflows.zarr_references.checking import changed_files
@@ -196,7 +197,7 @@ def _read_tree(raw: bytes, number: int) -> None:
         check_text(text, ASDF_1, had_tree=True, before=text)
     else:
         locate(
-            text.decode(),
+            Tape(text),
             parse_path(("e.y", "a", "b.shape", "t.columns[0].data", "f[0].header[1]")[number % 25 // 5]),
         )
 

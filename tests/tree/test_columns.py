@@ -29,7 +29,7 @@ def names(body: str) -> list[str]:
         (f"t: {{colnames: [a], {TWO}}}\n", ["t/columns/0/data", "t/columns/1"]),
         (f"t: {{colnames: [1, 2], {TWO}}}\n", ["t/columns/0/data", "t/columns/1"]),
         (f"t: {{colnames: {{a: 1}}, {TWO}}}\n", ["t/columns/0/data", "t/columns/1"]),
-        (f"n: &n a\nt: {{colnames: [*n, b], {TWO}}}\n", ["t/columns/0/data", "t/columns/1"]),
+        (f"n: &n a\nt: {{colnames: [*n, b], {TWO}}}\n", ["t/columns/a/data", "t/columns/b"]),
         (f"t: {{columns: [{{name: x, data: {IMAGE}}}, {IMAGE}]}}\n", ["t/columns/0/data", "t/columns/1"]),
         (f"t: {{colnames: [a, b], columns: {{x: {IMAGE}}}}}\n", ["t/columns/x"]),
         (f"t: {{colnames: [a, b, c], columns: [1, {IMAGE}, 3]}}\n", ["t/columns/b"]),

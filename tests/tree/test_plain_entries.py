@@ -10,9 +10,10 @@ from support.yaml_trees import HEAD, TreeWriter
 
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.tree.branch import Branch
-from asdffs.tree.events import read_tree
 from asdffs.tree.outline import read_outline
-from asdffs.tree.plain_entries import without_plain_entries
+from asdffs.tree.plain_entries import find_indicators, plain_runs, without
+from asdffs.tree.rechecking import entries_of
+from asdffs.tree.tape import Tape
 
 
 def facts(text: str) -> list[Any]:
@@ -38,9 +39,10 @@ def facts(text: str) -> list[Any]:
 
 
 def shortened(text: str) -> str:
-    return without_plain_entries(
-        text.encode(), read_tree(text.encode(), ASDF1.is_ndarray, unique=True).mappings
-    ).decode()
+    raw = text.encode()
+    entries = entries_of(Tape(raw), raw, ASDF1.is_ndarray)
+    assert entries is not None
+    return without(raw, plain_runs(entries.offsets[1:], find_indicators(raw))).text.decode()
 
 
 @pytest.mark.sampled(6)

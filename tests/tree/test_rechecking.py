@@ -10,12 +10,9 @@ from support.yaml_trees import HEAD, TreeWriter
 
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
-from asdffs.tree import events, validation
-from asdffs.tree.collected import Entries
-from asdffs.tree.events import read_tree
-from asdffs.tree.outline import read_outline
-from asdffs.tree.plain_entries import without_plain_entries
-from asdffs.tree.rechecking import CheckedBefore
+from asdffs.tree import rules, validation
+from asdffs.tree.rechecking import CheckedBefore, Entries, entries_of
+from asdffs.tree.tape import Tape
 from asdffs.tree.validation import check_text
 
 #: What an editor may leave in a text: ends and beginnings of all that has both, and more.
@@ -50,7 +47,7 @@ def checked(text: str, before: CheckedBefore | None = None) -> Any:
 
 def compare_entries(text: bytes, entries: Entries) -> None:
     """Assert that these are the entries of the mapping of ``text`` that begins where they do."""
-    whole = read_tree(text, ASDF1.is_ndarray, unique=True, first_key=entries.offsets[0]).entries
+    whole = entries_of(Tape(text), text, ASDF1.is_ndarray, first_key=entries.offsets[0])
     assert whole is not None
     assert ([*entries.offsets], [*entries.hashes]) == ([*whole.offsets], [*whole.hashes])
 
@@ -70,7 +67,7 @@ def edited(text: str, rng: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(50))
 def test_it_says_the_same_as_without_the_text_before(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
-        monkeypatch.setattr(events, "LARGE", 3)  # only the hashes of more keys are kept
+        monkeypatch.setattr(rules, "LARGE", 3)  # only the hashes of more keys are kept
     rng = random.Random(seed)
     text = TreeWriter(seed).text(depth=seed % 3)
     for number in range(12):
@@ -116,13 +113,12 @@ def test_only_what_changed_is_read(old: str, new: str, indent: str, monkeypatch:
     changed = text.replace(old, new)
     expected = checked(changed)
     lengths: list[int] = []
-    look = validation.look_at_arrays
 
-    def looked(text: bytes, *more: Any, **named: Any) -> Any:
+    def counted(text: bytes) -> Tape:
         lengths.append(len(text.split()))
-        return look(text, *more, **named)
+        return Tape(text)
 
-    monkeypatch.setattr(validation, "look_at_arrays", looked)
+    monkeypatch.setattr(validation, "Tape", counted)
     assert checked(changed, CheckedBefore(text.encode, entries)) == expected
     assert len(lengths) == 1
     assert lengths[0] < 40
@@ -138,8 +134,3 @@ def test_regression_entries_that_an_array_has_by_an_alias_were_left_out() -> Non
     assert found.entries is not None
     changed = text.replace("j39: 39", "j39: 40")
     assert checked(changed, CheckedBefore(text.encode, found.entries)) == checked(changed)
-    (whole,) = read_outline(text.encode(), ASDF1, spans=False).arrays
-    (short,) = read_outline(without_plain_entries(text.encode(), found.mappings), ASDF1, spans=False).arrays
-    assert whole.array is not None
-    assert short.array is not None
-    assert short.array.datatype == whole.array.datatype

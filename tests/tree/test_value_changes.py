@@ -13,11 +13,16 @@ from support.tree_texts import HEAD, NEW, load, paths, texts
 
 from asdffs.errors import AsdffsError, MissingValueError
 from asdffs.tree.snippets import parse_value
+from asdffs.tree.tape import Tape
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange, change_values, from_facts, take_back
 
 EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 120
 RULES = Rules(create=True, shared=True, missing_ok=True)
 TEXT = f"{HEAD}a: 1\nb: {{c: two, d: 3}}   # why\nitems:\n- x\n- y\n...\n"
+
+
+def tape_of(text: str) -> Tape:
+    return Tape(text.encode())
 
 
 @st.composite
@@ -40,7 +45,7 @@ def test_what_is_changed_is_taken_back(text: str, data: st.DataObject) -> None:
             break
         change = data.draw(changes(new))
         with contextlib.suppress(AsdffsError):
-            found = change_values(new, [change], RULES, noted=True)
+            found = change_values(tape_of(new), [change], RULES)
             new = found.text
             notes += found.notes
     kept = [from_facts(json.loads(json.dumps(note._asdict()))) for note in notes]
@@ -48,33 +53,32 @@ def test_what_is_changed_is_taken_back(text: str, data: st.DataObject) -> None:
 
 
 def test_another_value_may_have_changed_meanwhile() -> None:
-    changed, _, notes = change_values(
-        TEXT, [set_to("b.c", "2.5"), ValueChange(Kind.UNSET, ("items", 0))], Rules(), noted=True
-    )
-    other, *_ = change_values(changed, [set_to("a", "'longer than it was'"), set_to("b.d", "33")], Rules())
+    both = [set_to("b.c", "2.5"), ValueChange(Kind.UNSET, ("items", 0))]
+    changed, _, notes = change_values(tape_of(TEXT), both, Rules())
+    other, *_ = change_values(tape_of(changed), [set_to("a", "'longer than it was'"), set_to("b.d", "33")], Rules())
     assert load(take_back(other, notes).text) == load(TEXT) | {"a": "longer than it was", "b": {"c": "two", "d": 33}}
 
 
 @pytest.mark.parametrize("since", ["b.c=9", "b=1"])
 def test_a_value_that_was_changed_since_stays(since: str) -> None:
-    changed, _, notes = change_values(TEXT, [set_to("b.c", "2.5")], Rules(), noted=True)
+    changed, _, notes = change_values(tape_of(TEXT), [set_to("b.c", "2.5")], Rules())
     path, value = since.split("=")
-    other, *_ = change_values(changed, [set_to(path, value)], Rules())
+    other, *_ = change_values(tape_of(changed), [set_to(path, value)], Rules())
     assert take_back(other, notes) == (other, [], ["b.c"])
 
 
 def test_a_removed_value_is_put_back_only_where_it_was() -> None:
-    changed, _, notes = change_values(TEXT, [ValueChange(Kind.UNSET, ("b", "c"))], Rules(), noted=True)
+    changed, _, notes = change_values(tape_of(TEXT), [ValueChange(Kind.UNSET, ("b", "c"))], Rules())
     assert take_back(changed, notes).text == TEXT
-    other, *_ = change_values(changed, [ValueChange(Kind.UNSET, ("b", "d"))], Rules())
+    other, *_ = change_values(tape_of(changed), [ValueChange(Kind.UNSET, ("b", "d"))], Rules())
     assert take_back(other, notes) == (other, [], ["b.c"])
 
 
 def test_what_is_missing() -> None:
     change = ValueChange(Kind.UNSET, ("nope",))
     with pytest.raises(MissingValueError, match="nope: there is no such value"):
-        change_values(TEXT, [change], Rules())
-    assert change_values(TEXT, [change], Rules(missing_ok=True)) == (TEXT, [], [])
+        change_values(tape_of(TEXT), [change], Rules())
+    assert change_values(tape_of(TEXT), [change], Rules(missing_ok=True)) == (TEXT, [], [])
 
 
 @pytest.mark.parametrize("facts", [{}, [], {"path": 1}, None])

@@ -16,9 +16,14 @@ from support.tree_texts import HEAD, NEW, load, parent_in, paths, step_in, texts
 
 from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError, ValueRefusedError
 from asdffs.tree.snippets import parse_value, python_value
+from asdffs.tree.tape import Tape
 from asdffs.tree.value_edits import rename_value, set_value, unset_value
 
 EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 120
+
+
+def tape_of(text: str) -> Tape:
+    return Tape(text.encode())
 
 
 def meaning(new: Any) -> Any:
@@ -75,7 +80,7 @@ def test_regression_every_parser_reads_it(value: Any) -> None:
     No-break spaces are text.
     """
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n"
-    edit = set_value(text, ("a",), python_value(value))
+    edit = set_value(tape_of(text), ("a",), python_value(value))
     assert edit is not None
     changed = edit.apply(text)
     for loader in (yaml.CSafeLoader, yaml.SafeLoader):
@@ -87,16 +92,16 @@ def test_regression_every_parser_reads_it(value: Any) -> None:
 def test_regression_an_anchor_inside_was_missed_through_an_alias(path: tuple[str, str]) -> None:
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: &x\n  b: {c: &y 1}\n  d: 2\ne: *x\nf: *y\n...\n"
     with pytest.raises(ValueRefusedError, match="has the anchor '&y' in it, and line 8 uses that"):
-        unset_value(text, path, shared=True)
+        unset_value(tape_of(text), path, shared=True)
     with pytest.raises(ValueRefusedError, match="has the anchor '&y' in it, and line 8 uses that"):
-        set_value(text, path, python_value(3), shared=True)
+        set_value(tape_of(text), path, python_value(3), shared=True)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_regression_an_alias_on_the_line_of_its_anchor_was_left_alone(shared: bool) -> None:
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: {b: &x 1, c: *x}\n...\n"
     with pytest.raises(ValueRefusedError, match="has the anchor '&x', and line 4 uses it"):
-        unset_value(text, ("a", "b"), shared=shared)
+        unset_value(tape_of(text), ("a", "b"), shared=shared)
 
 
 @settings(max_examples=EXAMPLES)
@@ -106,11 +111,11 @@ def test_a_value_that_is_set_is_what_changes(text: str, data: st.DataObject) -> 
     path = data.draw(st.sampled_from(paths(old)))
     new = data.draw(NEW)
     try:
-        edit = set_value(text, path, new)
+        edit = set_value(tape_of(text), path, new)
     except SharedValueError:
         assert "*" in text
         with contextlib.suppress(InvalidTreeError):
-            if (edit := set_value(text, path, new, shared=True)) is not None:
+            if (edit := set_value(tape_of(text), path, new, shared=True)) is not None:
                 check_shared(text, edit.apply(text), path, new)
         return
     except InvalidTreeError as err:
@@ -126,7 +131,7 @@ def test_a_value_that_is_set_is_what_changes(text: str, data: st.DataObject) -> 
     if edit is not None:
         start, end = (0, len(text)) if edit.old.startswith("*") else span(text, path)  # nodes have no aliases
         assert start <= edit.start <= edit.start + len(edit.old) <= max(end, edit.start), (text, edit)
-        assert set_value(changed, path, new) is None, "a second run changes nothing"
+        assert set_value(tape_of(changed), path, new) is None, "a second run changes nothing"
     assert ("\r\n" in text) == ("\r\n" in changed)
     assert not text.count("\r\n") or changed.count("\n") == changed.count("\r\n")
 
@@ -144,7 +149,7 @@ def test_a_value_that_is_unset_is_what_goes(text: str, data: st.DataObject) -> N
     old = load(text)
     path = data.draw(st.sampled_from(paths(old)))
     try:
-        edit = unset_value(text, path)
+        edit = unset_value(tape_of(text), path)
     except InvalidTreeError:
         assert "&" in text
         return
@@ -169,7 +174,7 @@ def test_a_value_that_is_added_is_what_comes(text: str, data: st.DataObject) -> 
     step: str | int = "new key" if isinstance(have, dict) else len(have) - (2 if have[:1] == ["tag"] else 0)
     more = ("sub", "deep") if data.draw(st.booleans()) else ()
     try:
-        edit = set_value(text, (*box, step, *more), new, create=True)
+        edit = set_value(tape_of(text), (*box, step, *more), new, create=True)
     except SharedValueError:
         assert "*" in text
         return
@@ -198,7 +203,7 @@ def test_a_key_that_is_renamed_stays_in_its_place(text: str, data: st.DataObject
     path = data.draw(st.sampled_from([path for path in paths(old) if isinstance(path[-1], str)]))
     name = data.draw(st.sampled_from(["other", "x: y", "yes", "é!", "1"]))
     try:
-        edit = rename_value(text, path, name)
+        edit = rename_value(tape_of(text), path, name)
     except SharedValueError:
         assert "*" in text
         return
@@ -211,12 +216,12 @@ def test_a_key_that_is_renamed_stays_in_its_place(text: str, data: st.DataObject
 def test_what_is_missing_is_named(wrong: tuple[str | int, ...]) -> None:
     text = HEAD + "a: [1]\nb: {c: 1}\n...\n"
     with pytest.raises(MissingValueError, match=r"there is no such value"):
-        unset_value(text, wrong)
+        unset_value(tape_of(text), wrong)
 
 
 def test_regression_a_last_line_of_no_break_spaces_is_a_part_of_a_block() -> None:
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: |\n  x\n  \xa0\nb: 1\n...\n"
-    edit = set_value(text, ("a",), python_value("y"))
+    edit = set_value(tape_of(text), ("a",), python_value("y"))
     assert edit is not None
     assert yaml.safe_load(edit.apply(text)) == {"a": "y", "b": 1}
 
@@ -237,7 +242,7 @@ Tags.add_multi_constructor("!", lambda loader, suffix, node: (suffix, node.value
 )
 def test_a_value_where_nothing_was_written(tree: str, typed: str, value: object) -> None:
     text = f"%YAML 1.1\n---\n{tree}...\n"
-    edit = set_value(text, ("a",), parse_value(typed))
+    edit = set_value(tape_of(text), ("a",), parse_value(typed))
     assert edit is not None
     found = yaml.load(edit.apply(text), Loader=Tags)
     assert found.pop("a") == value
@@ -247,4 +252,4 @@ def test_a_value_where_nothing_was_written(tree: str, typed: str, value: object)
 def test_a_path_through_a_single_value_names_it() -> None:
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: {b: 1}\n...\n"
     with pytest.raises(MissingValueError, match=r"^line 4: a\.b is a single value, which has no parts$"):
-        set_value(text, ("a", "b", "c"), parse_value("1"))
+        set_value(tape_of(text), ("a", "b", "c"), parse_value("1"))

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import yaml
-
 from asdffs.document.arrays.base_elements import Elements
 from asdffs.errors import AbandonedError, InvalidArrayError
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Scalar
 from asdffs.tree.inline import complex_of
+from asdffs.tree.resolving import plain_value
 
 #: The largest size of an element that is compared, in bytes: it is in memory several times.
 _LARGEST: Final = 16 << 20
@@ -94,7 +93,7 @@ class ValueMask(Elements):
 
 def _value_of(scalar: Scalar, kind: str) -> Any:
     """Return the value of ``scalar`` for a comparison with elements of a numpy ``kind``."""
-    value = yaml.safe_load(scalar.text) if scalar.plain else scalar.text
+    value = plain_value(scalar.text) if scalar.plain else scalar.text
     if kind == "c" and isinstance(value, str):
         return complex_of(value)
     return value.encode() if kind == "S" and isinstance(value, str) else value

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.tree.chunked import METADATA, is_chunked, parse_chunked
-from asdffs.tree.collected import Found
-from asdffs.tree.events import read_tree
 from asdffs.tree.paths import Path
+from asdffs.tree.tagged import Found, find_tagged
+from asdffs.tree.tape import Tape
 
 #: The last part of the tag of an object that has an array, without its version.
 _ARRAYS: Final = re.compile(r"(array|zarr|file_manager|file_references?)[a-z_]*-?[0-9.]*$")
@@ -49,7 +49,7 @@ def find_unshown(file: FileState) -> list[Unshown]:
     dialect, text = file.dialect, file.tree.text()
     with file.scheduler.waiting():
         try:
-            found = read_tree(text, lambda tag: bool(_ARRAYS.search(tag)) and not dialect.is_ndarray(tag)).found
+            found = [*find_tagged(Tape(text), lambda tag: bool(_ARRAYS.search(tag)) and not dialect.is_ndarray(tag))]
         except InvalidTreeError:
             return []
         objects = [_unshown(one, reason) for one in found if isinstance(one.value, dict) and (reason := _reason(one))]

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from asdffs.document.arrays.stored import Stored
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotPermittedError, UsageError
 from asdffs.storage.remote.urls import is_remote, parse_url
+from asdffs.tree.resolving import plain_value
 from asdffs.workflows.datasets.attributes import for_json
 from asdffs.workflows.datasets.variables import Dataset, Variable, describe
 from asdffs.workflows.zarr_references.grid import Grid, grid_of
@@ -136,7 +135,7 @@ def _missing(found: Dataset, one: Variable) -> int | None:
     if mask is None or not mask.array.states_value:
         return None
     stated = one.array.branch.scalars["mask"].text
-    value = yaml.safe_load(stated)
+    value = plain_value(stated)
     if one.dtype.kind in "iu" and isinstance(value, int):
         return int(value) if _has(one.dtype, value) else None
     if one.dtype.kind == "f" and isinstance(value, float) and value != value:

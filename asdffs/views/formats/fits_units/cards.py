@@ -17,10 +17,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import yaml
-
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.branch import Branch, Scalar
+from asdffs.tree.resolving import plain_value
 from asdffs.views.formats.fits_units.data import Card
 
 #: Bytes of a FITS block, and of a card.
@@ -215,10 +214,7 @@ def _value(scalar: Scalar) -> Any:
     """What a card can hold: a text, a number, a bool; None otherwise."""
     if not scalar.plain:
         return scalar.text if scalar.text.isascii() and scalar.text.isprintable() else None
-    try:
-        value = yaml.safe_load(scalar.text)
-    except (yaml.YAMLError, ValueError):
-        return None
+    value = plain_value(scalar.text)
     if isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return None if value is None or isinstance(value, float) else scalar.text  # dates and times

@@ -1,0 +1,223 @@
+"""Checks that the asdf library can read a tree: tags in their places, different keys, numbers that are valid.
+
+``Tape`` has refused what no reader could go on with.  A mapping that has a key twice (YAML 1.1, section 3.2.1.3) is
+refused only if the caller says so, because files with such a tree exist, and programs read the last of the two.
+
+Most scalars and keys pass with one look at their first character.  Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from itertools import compress
+from typing import Any, Final, NoReturn
+
+from asdffs.errors import InvalidTreeError
+from asdffs.tree.resolving import (
+    MAPPING_TAGS,
+    NUMBERS_BEGIN,
+    PAIR_TAGS,
+    SCALAR_TAGS,
+    SEQUENCE_TAGS,
+    SHOWN,
+    YAML_TAGS,
+    fault_of,
+    is_text,
+)
+from asdffs.tree.tape import MAPPINGS, SCALAR, Tape, column_of
+from asdffs.tree.values import fault_at, is_merge, scalar_value
+
+_COLLECTION: Final = re.compile(rb"[\x03-\x06]")
+_IS_SCALAR: Final = bytes(code == SCALAR for code in range(256))
+_NO_MAPPING_TAGS: Final = SCALAR_TAGS | SEQUENCE_TAGS
+_NO_SEQUENCE_TAGS: Final = SCALAR_TAGS | MAPPING_TAGS
+#: Rows whose scalars are looked at together.
+_AT_ONCE: Final = 4096
+#: The most keys that are remembered to be text, and the length of the longest.
+_MOST_KNOWN: Final = 4096
+_LONGEST_KNOWN: Final = 60
+#: From so many keys on, those of a mapping are compared by their hashes, eight bytes each.
+LARGE: Final = 1 << 16
+_PAIR: Final = "each entry of an ordered mapping must be a mapping of one key"
+
+
+def check_tree(tape: Tape, *, unique: bool) -> None:
+    """Check a tree; ``unique``: also refuse a mapping that has a key twice.
+
+    Raises ``InvalidTreeError`` with line and column of the first fault, those of scalars after all others.
+    """
+    if not tape.kind:
+        return
+    if tape.kind[0] not in MAPPINGS:
+        what = "scalar" if tape.kind[0] == SCALAR else "sequence"
+        if what == "sequence" or tape.scalar(0):
+            _refuse(tape, 0, f"the tree must be a mapping, and this is a {what}")
+        return
+    if tape.tags.get(0) == YAML_TAGS + "set":
+        _refuse(tape, 0, f"a mapping cannot have the tag {YAML_TAGS}set")
+    _check_tags(tape)
+    keys = _Keys(tape, unique=unique)
+    for found in _COLLECTION.finditer(bytes(tape.kind)):
+        if tape.kind[found.start()] in MAPPINGS:
+            keys.check(found.start())
+    _check_scalars(tape)
+
+
+def _refuse(tape: Tape, row: int, sentence: str) -> NoReturn:
+    column = column_of(tape.text, tape.start[row]) + 1
+    raise InvalidTreeError(sentence, line=tape.line(row), column=column)
+
+
+def _check_tags(tape: Tape) -> None:
+    """Check tags of YAML's own, each of which belongs to one kind of node."""
+    pairs: set[int] = set()
+    for row in tape.tags:
+        tag = tape.tags[row]
+        if row in pairs or not tag.startswith(YAML_TAGS) or tape.kind[row] == SCALAR:
+            continue
+        mapping = tape.kind[row] in MAPPINGS
+        if tag in (_NO_MAPPING_TAGS if mapping else _NO_SEQUENCE_TAGS):
+            _refuse(tape, row, f"a {'mapping' if mapping else 'sequence'} cannot have the tag {tag}")
+        if tag in PAIR_TAGS:
+            for item in tape.items(row):
+                _check_pair(tape, item)
+                pairs.add(item)  # asdf gives the tag of an ordered mapping to each of its entries, too
+
+
+def _check_pair(tape: Tape, item: int) -> None:
+    row = tape.target(item)
+    entries = list(tape.pairs(row)) if tape.kind[row] in MAPPINGS else []
+    if len(entries) != 1:
+        _refuse(tape, item, _PAIR)
+    if is_merge(tape, entries[0][0]):
+        _refuse(tape, entries[0][0], "an ordered mapping cannot have a merge key")
+
+
+class _Keys:
+    """Checks the keys of mappings.  ``known``: keys that are text, with or without quotes."""
+
+    def __init__(self, tape: Tape, *, unique: bool) -> None:
+        self._tape = tape
+        self._unique = unique
+        self._known: set[str] = set()
+
+    def check(self, row: int) -> None:
+        """Check the keys of one mapping."""
+        tape, known = self._tape, self._known
+        text, start, end, following, kind = tape.text, tape.start, tape.end, tape.next, tape.kind
+        key, behind, names, usual = row + 1, following[row], [], True
+        while key < behind and usual:
+            name = text[start[key] : end[key]]
+            usual = kind[key] == SCALAR and (name in known or self._is_usual(name))
+            names.append(name)
+            key = following[key + 1]
+            if len(names) >= LARGE:
+                usual = False
+        if not usual:
+            self._check_each(row)
+        elif self._unique and len(set(names)) < len(names):
+            self._find_twice(row, self._rows(row))
+
+    def _is_usual(self, name: str) -> bool:
+        """Return whether a key is text as it is written, and remember it."""
+        if not name[:1].isalpha() or not is_text(name) or "\n" in name:
+            return False
+        if len(name) < _LONGEST_KNOWN and len(self._known) < _MOST_KNOWN:
+            self._known.add(name)
+        return True
+
+    def _rows(self, row: int) -> Iterator[int]:
+        return (key for key, _ in self._tape.pairs(row) if not is_merge(self._tape, key))
+
+    def _check_each(self, row: int) -> None:
+        """Check keys of which at least one is a merge key, an alias, a number, or has quotes, a tag or an anchor."""
+        tape, hashes = self._tape, array("q")
+        values: set[Any] = set()
+        for key, value in tape.pairs(row):
+            self._check_key(key, value)
+            if not self._unique or is_merge(tape, key):
+                continue
+            name = key_value(tape, key)
+            if name in values:
+                self._find_twice(row, self._rows(row))
+            if len(hashes) < LARGE:
+                values.add(name)
+            hashes.append(hash(name))
+        if len(hashes) > LARGE:
+            self._compare_hashes(row, hashes)
+
+    def _check_key(self, key: int, value: int) -> None:
+        tape = self._tape
+        target = tape.target(key)
+        tag = tape.tags.get(target, "!")
+        if tape.kind[target] != SCALAR:
+            _refuse(tape, key, "a mapping or sequence cannot be a key")
+        if is_merge(tape, key):
+            self._check_merged(value)
+        elif tag != "!" and not tag.startswith(YAML_TAGS):  # asdf cannot hash it
+            _refuse(tape, key, "a tagged scalar cannot be a key")
+
+    def _check_merged(self, value: int) -> None:
+        tape = self._tape
+        row = tape.target(value)
+        rows = [row] if tape.kind[row] in MAPPINGS else [*tape.items(row)] if tape.kind[row] != SCALAR else [row]
+        if any(tape.kind[tape.target(one)] not in MAPPINGS for one in rows):
+            _refuse(tape, value, "the value of a merge key '<<' must be a mapping")
+
+    def _compare_hashes(self, row: int, hashes: array[int]) -> None:
+        """Compare the keys of a large mapping that have the same hash as another one."""
+        import numpy as np  # few trees have so many keys
+
+        values, counts = np.unique(np.frombuffer(hashes, "i8"), return_counts=True)
+        again = {int(value) for value in values[counts > 1]}
+        if again:
+            places = (key for key, found in zip(self._rows(row), hashes, strict=True) if found in again)
+            self._find_twice(row, places)
+
+    def _find_twice(self, row: int, places: Iterator[int]) -> None:
+        """Raise ``InvalidTreeError`` for the first key of a mapping that is there already, if there is one."""
+        tape, first = self._tape, dict[Any, int]()
+        for key in places:
+            before = first.setdefault(key_value(tape, key), key)
+            if before != key:
+                shown = tape.text[tape.start[key] : tape.end[key]]
+                name = tape.scalar(key) if tape.kind[key] == SCALAR else shown
+                _refuse(
+                    tape,
+                    key,
+                    f"the key {name[:SHOWN]!r} is in line {tape.line(before)} already; remove or rename one of the "
+                    "two, because programs read only one",
+                )
+
+
+def key_value(tape: Tape, key: int) -> object:
+    """Return something equal for keys that are the same, as 1, 0x1 and 1.0, or a and "a".
+
+    A number is its text here: whoever writes a tree can choose numbers with one hash, but no such texts.
+    """
+    row = tape.target(key)
+    value = scalar_value(tape, row) if tape.kind[row] == SCALAR else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, str) else (str(int(value) if isinstance(value, bool) else value),)
+
+
+def _check_scalars(tape: Tape) -> None:
+    """Refuse scalars that YAML takes for a number or a date but cannot construct: asdf could not open the file."""
+    text, begin = tape.text, NUMBERS_BEGIN
+    for first in range(0, len(tape.kind), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        scalars = tape.kind[part].translate(_IS_SCALAR)
+        spans = compress(zip(tape.start[part], tape.end[part], strict=True), scalars)
+        numbers = {text[start:end] for start, end in spans if start < end and text[start] in begin}
+        if any(fault_of(one, None) for one in numbers):
+            _check_rows(tape, iter(range(first, min(first + _AT_ONCE, len(tape.kind)))))
+    _check_rows(tape, iter(sorted({*tape.tags, *tape.anchors})))
+
+
+def _check_rows(tape: Tape, rows: Iterator[int]) -> None:
+    for row in rows:
+        if tape.kind[row] == SCALAR and (fault := fault_at(tape, row)):
+            _refuse(tape, row, fault)
