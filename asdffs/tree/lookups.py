@@ -38,6 +38,8 @@ class Values:
 
     def find(self, path: Path) -> ValueNode | None:
         """Return the value at ``path``, or None if it is missing.  Raises ``InvalidTreeError``."""
+        if not path:
+            return self.root()
         found = self._located(path)
         return None if found is None or found.missing else self._read().node(found.row)
 

@@ -142,7 +142,9 @@ class _Walk:
             if is_merge(tape, key):
                 merged += merged_rows(tape, value)
                 continue
-            name, implicit = tape.scalar(tape.target(key)), tape.is_plain(tape.target(key))
+            name, implicit = tape.word(key), True
+            if name is None or tape.kind[key] != SCALAR:
+                name, implicit = tape.scalar(tape.target(key)), tape.is_plain(tape.target(key))
             if plain.setdefault(name, implicit) != implicit:  # 1 and '1' are different keys
                 name = repr(name)
             if tape.kind[value] == SCALAR:

@@ -60,7 +60,7 @@ def parse_value(typed: str) -> NewValue:
     except InvalidTreeError as err:
         raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
     if wrong:
-        raise UsageError(f"the value {typed!r} is not valid YAML: {wrong}; use --string for text")
+        raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text")
     if not isinstance(node.value, list) or len(node.value) != 1:
         raise UsageError(f"the value {typed!r} is more than one YAML value; use --string for text")
     if re.search(r"(?:^|\s)#", typed) and typed[:1] not in "\"'[{|>":

@@ -26,8 +26,8 @@ def syntax_error(err: yaml.YAMLError, text: bytes) -> InvalidTreeError:
         return invalid_at(TOO_DEEP, mark)
     if mark is None and isinstance(err, yaml.reader.ReaderError):
         line = text.count(b"\n", 0, err.position) + 1
-        return InvalidTreeError(f"the tree is not YAML: {problem}", line=line)
-    return invalid_at(f"the tree is not YAML: {problem}" if problem else "the tree is not YAML", mark)
+        return InvalidTreeError(f"a character that YAML does not allow: {problem}", line=line)
+    return invalid_at(problem or "not YAML", mark)
 
 
 def not_utf8(text: bytes, err: UnicodeDecodeError) -> InvalidTreeError:

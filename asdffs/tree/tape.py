@@ -257,13 +257,26 @@ class Tape:
         first = self.text[start : start + 1]
         return first if start < self.end[row] and first in _STYLED else ""
 
+    def word(self, row: int) -> str | None:
+        """Return the text of a plain scalar that begins with a letter or digit; None for most other rows.
+
+        Most scalars are such, and this says so with one look at their text.
+        """
+        text = self.text[self.start[row] : self.end[row]]
+        return text if text[:1].isalnum() and text.isprintable() else None  # line ends are not printable
+
     def is_plain(self, row: int) -> bool:
         """Return whether a scalar has neither quotes nor a tag, so that its text decides what it is."""
+        start = self.start[row]
+        if start < self.end[row] and self.text[start].isalnum():
+            return True
         tag = self.tags.get(row) if self.tags else None
         return not self.style(row) if tag is None else tag == "!"  # which PyYAML takes for none, even before quotes
 
     def scalar(self, row: int) -> str:
         """Return the text of a scalar, without quotes, escapes and the breaks of folded lines."""
+        if (word := self.word(row)) is not None:
+            return word
         start = self.content(row) if self.tags or self.anchors else self.start[row]
         text = self.text[start : self.end[row]]
         style = text[:1]

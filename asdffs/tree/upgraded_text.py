@@ -29,7 +29,7 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.header import parse_header
 from asdffs.format.tree_extent import find_comments_end
 from asdffs.tree.branch import Outline
-from asdffs.tree.locating import locate
+from asdffs.tree.locating import Location, locate
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import outline_of, read_outline
 from asdffs.tree.rules import check_tree
@@ -267,8 +267,8 @@ def _history_edits(tape: Tape, entries: list[str]) -> list[Edit]:
     Without a history, one is added at the end of the tree.  If that is impossible, the entries become comments.
     """
     text = tape.text
-    known = locate(tape, (_HISTORY, "entries")) if _has_entries(tape) else None
-    if known is not None and known.kind == "sequence" and not known.through:
+    known = _known_history(tape)
+    if known is not None:
         place, flow = known.content, known.flow
         start = text.rfind("\n", 0, place) + 1
         newline = "\r\n" if text[:start].endswith("\r\n") else "\n"
@@ -285,9 +285,14 @@ def _history_edits(tape: Tape, entries: list[str]) -> list[Edit]:
     return [(end, end, "".join(line + newline for line in lines))]
 
 
-def _has_entries(tape: Tape) -> bool:
-    """Return whether the tree has a history that is a mapping."""
-    return tape.kind[0] in MAPPINGS and locate(tape, (_HISTORY,)).kind == "mapping"
+def _known_history(tape: Tape) -> Location | None:
+    """Return where the list of the tree's history is: the history itself, or its entries; None without one."""
+    if tape.kind[0] not in MAPPINGS:
+        return None
+    found = locate(tape, (_HISTORY,))
+    if found.kind == "mapping" and not found.missing:
+        found = locate(tape, (_HISTORY, "entries"))
+    return found if found.kind == "sequence" and not found.missing and not found.through else None
 
 
 # -- looking again --------------------------------------------------------------

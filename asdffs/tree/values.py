@@ -177,6 +177,8 @@ class Merges:
 
 def scalar_value(tape: Tape, row: int) -> Any:
     """Return the value of a scalar's row."""
+    if (word := tape.word(row)) is not None:
+        return plain_value(word)
     text = tape.scalar(row)
     return plain_value(text) if tape.is_plain(row) else tagged_value(tape.tags.get(row, ""), text)
 
@@ -223,6 +225,8 @@ def fault_at(tape: Tape, row: int) -> str:
 
 def is_merge(tape: Tape, key: int) -> bool:
     """Return whether the row of a key is the merge key ``<<``."""
+    if tape.word(key) is not None:
+        return False
     row = tape.target(key)
     if tape.kind[row] != SCALAR or (tape.end[row] - tape.start[row] < 2 and not tape.tags):
         return False
@@ -233,11 +237,13 @@ def merged_rows(tape: Tape, value: int) -> list[int]:
     """Return the rows of the mappings that the value of a merge key stands for, but of one that it is in."""
     row = tape.target(value)
     rows = [row] if tape.kind[row] not in SEQUENCES else [*map(tape.target, tape.items(row))]
-    return [one for one in rows if tape.kind[one] in MAPPINGS and (one > value or not tape.is_inside(value, one))]
+    return [one for one in rows if tape.kind[one] in MAPPINGS and (one >= value or not tape.is_inside(value, one))]
 
 
 def key_text(tape: Tape, key: int) -> str:
     """Return the text of a key."""
+    if tape.kind[key] == SCALAR and (word := tape.word(key)) is not None:
+        return word
     row = tape.target(key)
     return tape.scalar(row) if tape.kind[row] == SCALAR else "a mapping or sequence as a key"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from support.changes import NAME
@@ -19,6 +18,7 @@ from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.tree import validation
+from asdffs.tree.tape import Tape
 
 COUNT = 1000
 
@@ -38,13 +38,12 @@ def document() -> Document:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many lines with something in them each reading for a save has had."""
     found: list[int] = []
-    look = validation.look_at_arrays
 
-    def looked(text: bytes, *more: Any, **named: Any) -> Any:
+    def counted(text: bytes) -> Tape:
         found.append(sum(map(bool, text.split(b"\n"))))
-        return look(text, *more, **named)
+        return Tape(text)
 
-    monkeypatch.setattr(validation, "look_at_arrays", looked)
+    monkeypatch.setattr(validation, "Tape", counted)
     return found
 
 
@@ -95,15 +94,14 @@ def test_a_key_that_is_there_twice_is_told_by_the_look() -> None:
 
 def test_a_save_waits_for_a_look(document: Document, read: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Both would take the memory of two readings, and the save would read all."""
-    begun, look = threading.Event(), tree_fit.look_at_arrays
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
-    def slow(text: bytes, dialect: Any, take: Callable[[Any], object], *more: Any, **named: Any) -> Any:
+    def slow(text: bytes, wanted: Callable[[], bool]) -> Tape:
         begun.set()
         assert go_on.wait(60)
-        return look(text, dialect, take, *more, **named)
+        return Tape(text, wanted)
 
-    monkeypatch.setattr(tree_fit, "look_at_arrays", slow)
+    monkeypatch.setattr(tree_fit, "Tape", slow)
     done: list[bytes] = []
 
     def looking() -> None:
