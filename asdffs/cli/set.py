@@ -12,6 +12,7 @@ from asdffs.printable import as_word
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.paths import split_assignment
 from asdffs.tree.snippets import BLANKS, parse_value, text_value
+from asdffs.tree.typed_values import is_yaml, typed_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
 
 
@@ -26,9 +27,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _change(word: str, *, string: bool) -> ValueChange:
-    path, value = split_assignment(word)
-    if not (string or value.strip(BLANKS)):
-        raise UsageError(
-            f"{word}: the value is empty; write null, or \"''\" for empty text; 'asdffs unset' removes it"
-        )
-    return ValueChange(Kind.SET, path, text_value(value) if string else parse_value(value))
+    """Return the change that PATH=VALUE or PATH:=VALUE asks for.  Raises ``UsageError``."""
+    path, value, yaml = split_assignment(word)
+    if yaml and string:
+        raise UsageError(f"{word}: --string takes VALUE as text, and ':=' as YAML; write one of the two")
+    if yaml and not value.strip(BLANKS):
+        raise UsageError(f"{word}: the value is empty; write null, or \"''\" for empty text")
+    if yaml:
+        return ValueChange(Kind.SET, path, parse_value(value))
+    if is_yaml(value) and not string:
+        other = as_word(f"{word[: -len(value) - 1]}:={value}")
+        raise UsageError(f"{word}: a VALUE that begins with {value[0]} is YAML: write {other}, or --string for text")
+    return ValueChange(Kind.SET, path, text_value(value) if string else typed_value(value))

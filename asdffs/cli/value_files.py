@@ -262,8 +262,7 @@ def _tell_notes(results: Sequence[Result]) -> None:
     if noted:
         file, edit = noted[0]
         more = f" (and {len(noted) - 1} more)" if len(noted) > 1 else ""
-        advice = "; --string takes VALUE as text" if "was text" in edit["note"] else ""
-        say(f"asdffs: {file}: {edit['path']} {edit['note']}{more}{advice}", file=sys.stderr)
+        say(f"asdffs: {file}: {edit['path']} {edit['note']}{more}", file=sys.stderr)
     doubted = [one for one in results if one.doubts]
     if doubted:
         more = f" (and so in {len(doubted) - 1} more files)" if len(doubted) > 1 else ""

@@ -80,12 +80,20 @@ def parse_prefix(text: str, start: int, pointer: re.Pattern[str], what: str = "p
     return tuple(steps), end
 
 
-def split_assignment(text: str) -> tuple[Path, str]:
-    """Return path and value of ``PATH=VALUE``.  Raises ``UsageError``."""
+def split_assignment(text: str) -> tuple[Path, str, bool]:
+    """Return path and value of ``PATH=VALUE`` or ``PATH:=VALUE``, and whether it is the second.
+
+    A key that ends with a colon must be in quotes here.  Raises ``UsageError``.
+    """
     path, end = parse_prefix(text, 0, _ASSIGNED)
+    if text.startswith(":=", end):
+        return path, text[end + 2 :], True
     if text[end : end + 1] != "=":
         raise _wrong(text, end, "'=' and a value are missing here; write PATH=VALUE")
-    return path, text[end + 1 :]
+    if text[end - 1] != ":":
+        return path, text[end + 1 :], False
+    path, _ = parse_prefix(text[: end - 1], 0, _ASSIGNED)  # the colon is not the end of the last key
+    return path, text[end + 1 :], True
 
 
 def item_number(step: str | int) -> int | None:
@@ -102,7 +110,7 @@ def format_path(path: Path) -> str:
         if isinstance(step, int):
             parts.append(f"[{step}]")
             continue
-        key = step if _BARE.fullmatch(step) and "/" not in step else _quoted(step)
+        key = step if _BARE.fullmatch(step) and "/" not in step and step[-1] != ":" else _quoted(step)
         parts.append(f".{key}" if parts else key)
     return "".join(parts) or "."
 

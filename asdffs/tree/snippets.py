@@ -24,18 +24,22 @@ _NO_FOLDING: Final = 1 << 30
 _LONGEST_ROW: Final = 100
 #: White space of YAML.  Python's ``strip()`` would also take no-break spaces, which are text.
 BLANKS: Final = " \t\r\n"
+#: Plain scalars that PyYAML takes for something other than text, and does not construct.
+_NO_TEXTS: Final = ("<<", "=")
 
 
 class NewValue(NamedTuple):
     """A value to write.
 
     ``node``: its meaning.  ``typed``: its text as the user typed it, if that is one line.
-    ``text``: the content of a string, else None.
+    ``text``: the content of a string, else None.  ``typed_text``: what the user typed, if the value that is there
+    decides whether it is text (``typed_values``).
     """
 
     node: ValueNode
     typed: str | None = None
     text: str | None = None
+    typed_text: str | None = None
 
 
 class Place(NamedTuple):
@@ -177,7 +181,7 @@ def _candidates(new: NewValue, place: Place, style: str | None) -> Iterator[str]
         yield _double(new.text)
     if style == "'":
         yield _single(new.text)
-    if style not in ("'", '"'):
+    if style not in ("'", '"') and new.text not in _NO_TEXTS:
         yield new.text if new.typed is None or new.typed[:1] in "'\"" else new.typed
         if new.typed is not None:
             yield new.typed
@@ -192,7 +196,7 @@ def _holds(text: str, new: NewValue, place: Place) -> bool:
     if not place.flow and text.endswith(("\n", "\r")):
         sample = f"{lead}k: {text}{lead}z: 1\n"
     tape = _portable(sample)
-    if tape is None:
+    if tape is None or any(fault_at(tape, row) for row in scalar_rows(tape)):
         return False
     node = Nodes(tape, told_apart=True).root()
     pairs = node.value[0].value if place.flow else node.value

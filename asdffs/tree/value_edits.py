@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from asdffs.errors import InvalidTreeError, MissingValueError, Remedy, SharedValueError, ValueRefusedError
 from asdffs.tree.locating import Container, Location, locate
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, same, write_key, write_value
+from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, same, text_value, write_key, write_value
 from asdffs.tree.tape import Tape, behind_properties
 from asdffs.tree.values import Nodes, ValueNode, scalar_value
 
@@ -61,6 +61,7 @@ def set_value(tape: Tape, path: Path, new: NewValue, *, create: bool = False, sh
         return _added(text, found, path, new, create=create, shared=shared)
     if not path:
         raise ValueRefusedError("the root of the tree cannot be replaced; set the values in it")
+    new = _fitting(found, new)
     if _has_already(found, new):
         return None
     _check_shared(found, path, shared=shared)
@@ -68,11 +69,18 @@ def set_value(tape: Tape, path: Path, new: NewValue, *, create: bool = False, sh
     return edit._replace(note=_note(found, new)) if edit.old != edit.new else None
 
 
+def _fitting(found: Location, new: NewValue) -> NewValue:
+    """Return ``new`` as it was typed if the value that is there is text: text stays text."""
+    if new.typed_text is None or found.kind != "scalar" or not isinstance(scalar_value(found.tape, found.row), str):
+        return new
+    return text_value(new.typed_text)
+
+
 def _note(found: Location, new: NewValue) -> str:
-    """Return a note if the value becomes one of another kind; ``null``, before or after, is meant."""
+    """Return a note if the value becomes one of another kind."""
     kind, tag = _kind(new.node.value), found.tag or ""
     was = _kind(scalar_value(found.tape, found.row)) if found.kind == "scalar" else f"a {found.kind}"
-    if was == kind or "null" in (was, kind):
+    if was == kind:
         return ""
     was = "an array" if "core/ndarray" in tag else was
     stays = f"; it still has the tag {tag.rpartition('/')[2]}" if tag and found.kind != "scalar" else ""

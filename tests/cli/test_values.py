@@ -125,7 +125,7 @@ def test_get_starts_fast(night: Path, tmp_path: Path) -> None:
 
 def test_only_the_value_changes(call: Call, night: Path) -> None:
     before = night.read_bytes()
-    assert call("set", 'meta.observer="Grace Hopper"', night).out == (
+    assert call("set", 'meta.observer:="Grace Hopper"', night).out == (
         f"{night}: meta.observer: Ada Lovelace -> Grace Hopper\n"
     )
     with asdf.open(night) as file:
@@ -139,7 +139,7 @@ def test_only_the_value_changes(call: Call, night: Path) -> None:
 
 def test_every_kind_of_change(call: Call, night: Path) -> None:
     assert call("set", "--string", "items[0]=1.50", "-p", "meta.exposure.time=1", night).code == 0
-    assert call("set", "--create", "new.deep.value={a: [1, x]}", "-p", "items[3]=4", night).code == 0
+    assert call("set", "--create", "new.deep.value:={a: [1, x]}", "-p", "items[3]=4", night).code == 0
     assert call("rename", "meta.exposure", "exp", night).code == 0
     assert call("rename", "meta.exp.type", "meta.exp.kind", night).code == 0
     assert call("unset", "meta.observer", "-p", "number", night).code == 0
@@ -169,7 +169,15 @@ def test_a_shared_value_is_refused(call: Call, tmp_path: Path) -> None:
     [
         (["set", "meta.x.y=1"], 1, "meta has no key 'x'; --create makes the missing mappings"),
         (["set", "meta"], 2, "'=' and a value are missing here; write PATH=VALUE"),
-        (["set", "meta={"], 2, "the value '{' is not valid YAML; use --string for text"),
+        (["set", "meta:={"], 2, "the value '{' is not valid YAML; use --string for text"),
+        (
+            ["set", "items=[1, 2]"],
+            2,
+            "begins with [ is YAML: write 'items:=[1, 2]', or --string for text",
+        ),
+        (["set", "--string", "number:=1"], 2, "--string takes VALUE as text, and ':=' as YAML"),
+        (["set", ":=1"], 2, "path '', character 1: a key, or a number in brackets, is missing here"),
+        (["set", "number=1e999"], 2, "the number 1e999 is larger than any float"),
         (["set", "a..b=1"], 2, "path 'a..b=1', character 3: a key, or a number in brackets, is missing here"),
         (["set", "items.x=1"], 1, "this is a sequence, so a number must follow, not 'x'"),
         (["unset", "nope"], 1, "nope: there is no such value; the tree has no key 'nope'"),
@@ -177,13 +185,13 @@ def test_a_shared_value_is_refused(call: Call, tmp_path: Path) -> None:
         (["rename", "meta", "items"], 2, "items already exists"),
         (["rename", "meta.observer", "items.x"], 2, "is in another mapping"),
         (["set", "--where", "number >", "number=1"], 2, "character"),
-        (["set", "meta.observer=N # 2"], 2, "has a comment; use --string, or quote it"),
+        (["set", "meta.observer:=N # 2"], 2, "has a comment; use --string, or quote it"),
         (["get", "--where", "number = 1", "number"], 2, "write '==' to compare"),
         (["get", "--where", "number > 99", "number"], 1, "the condition holds for no file"),
         (["get", "observer"], 1, "observer: there is no such value; the tree has no key 'observer'"),
         (["get", "meta.observer.x"], 1, "meta.observer.x: there is no such value"),
-        (["set", "meta.observer="], 2, "the value is empty; write null"),
-        (["set", "meta.observer=2020-13-45"], 2, "the value '2020-13-45' is not valid YAML; use --string for text"),
+        (["set", "meta.observer:="], 2, "the value is empty; write null"),
+        (["set", "meta.observer:=2020-13-45"], 2, "the value '2020-13-45' is not valid YAML; use --string for text"),
         (["set", "number=1", "meta.observer=Eve"], 2, "is not a file; another value is set by -p meta.observer=Eve"),
         (["set", "--jobs", "0", "number=1"], 2, "--jobs 0: give a number of processes from 1 on"),
     ],
@@ -208,7 +216,7 @@ def test_a_record_of_nothing_is_not_kept(call: Call, night: Path) -> None:
 
 def test_a_dry_run_prints_the_difference(call: Call, night: Path) -> None:
     before = night.read_bytes()
-    done = call("set", "--dry-run", "items=[4]", night)
+    done = call("set", "--dry-run", "items:=[4]", night)
     assert "-items: [1, 2, 3]\n+items: [4]\n" in done.out
     assert (done.code, night.read_bytes()) == (0, before)
 
@@ -309,17 +317,21 @@ def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        ("meta.observer=012", "meta.observer was text, and is a number now; --string takes VALUE as text"),
-        ("meta.observer=2027-06-02", "meta.observer was text, and is a date now; --string takes VALUE as text"),
-        (
-            "meta.observer=N. N.: visitor",
-            "meta.observer was text, and is a mapping now; --string takes VALUE as text",
-        ),
-        ("number=1e3", "number was a number, and is text now; in YAML 1.1 this number is written 1000.0"),
+        ("meta.observer:=012", "meta.observer was text, and is a number now"),
+        ("meta.observer:=2027-06-02", "meta.observer was text, and is a date now"),
+        ("meta.observer:=N. N.: visitor", "meta.observer was text, and is a mapping now"),
+        ("number=one", "number was a number, and is text now"),
+        ("number=null", "number was a number, and is null now"),
+        ("number=2027-06-02", "number was a number, and is a date now"),
+        ("number:=1e3", "number was a number, and is text now; in YAML 1.1 this number is written 1000.0"),
         ("data=5", "data was an array, and is a number now; it still has the tag ndarray-1.1.0"),
         ("meta.observer=null", ""),
-        ("meta.observer='012'", ""),
+        ("meta.observer=012", ""),
+        ("meta.observer=2027-06-02", ""),
+        ("meta.observer=N. N.: visitor", ""),
+        ("meta.observer:='012'", ""),
         ("meta.exposure.time=1", ""),
+        ("number=1e3", ""),
     ],
 )
 def test_a_change_that_may_not_be_meant_is_told(call: Call, tmp_path: Path, change: str, note: str) -> None:
@@ -333,8 +345,8 @@ def test_a_change_that_may_not_be_meant_is_told(call: Call, tmp_path: Path, chan
 
 def test_notes_about_many_files_are_one(call: Call, tmp_path: Path) -> None:
     files = many(tmp_path, 3)
-    done = call("set", "meta.observer=yes", *files)
-    note = "meta.observer was text, and is a boolean now (and 2 more); --string takes VALUE as text"
+    done = call("set", "meta.observer:=yes", *files)
+    note = "meta.observer was text, and is a boolean now (and 2 more)"
     assert done.err == f"asdffs: {files[0]}: {note}\n"
 
 
@@ -365,7 +377,7 @@ def test_what_a_killed_mount_left_is_kept_before_a_value_is_set(night: Path, cal
 
 
 def test_an_item_of_a_flow_mapping_is_told_without_its_comma(night: Path, call: Call) -> None:
-    assert call("set", "meta.more={a: 1}", night).code == 0
+    assert call("set", "meta.more:={a: 1}", night).code == 0
     assert call("set", "meta.more.b=2", night).out == f"{night}: meta.more.b: added b: 2\n"
 
 
@@ -435,7 +447,7 @@ def test_interrupted(tmp_path: Path, call: Call, jobs: int) -> None:
     [
         ["set", "number=\udcff"],
         ["set", "--string", "number=\udcff"],
-        ["set", "number={k: \udcff}"],
+        ["set", "number:={k: \udcff}"],
         ["set", "\udcff=1"],
         ["rename", "number", "\udcff"],
     ],
@@ -452,7 +464,7 @@ def test_words_that_are_not_utf8_are_refused(call: Call, tmp_path: Path, words: 
 def test_values_that_yaml_would_change_are_refused(call: Call, tmp_path: Path) -> None:
     (file,) = many(tmp_path, 1)
     for value, words in (("# x", "has a comment"), ("#2", "has a comment"), ("l1\nl2", "has line breaks")):
-        done = call("set", f"meta.observer={value}", file)
+        done = call("set", f"meta.observer:={value}", file)
         assert (done.code, words in done.sentence) == (2, True)
     assert call("set", "--string", "meta.observer=l1\nl2", file).code == 0
     assert call("get", "--json", "meta.observer", file).json == "l1\nl2"

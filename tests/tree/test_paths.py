@@ -56,10 +56,10 @@ def test_a_wrong_path_is_refused_at_its_character(text: str, place: int) -> None
 
 
 def test_assignments() -> None:
-    assert split_assignment("a.b=1=2") == (("a", "b"), "1=2")
-    assert split_assignment('"x=y".z=[1, 2]') == (("x=y", "z"), "[1, 2]")
-    assert split_assignment("/a/b=") == (("a", "b"), "")
-    assert split_assignment("/a b/c==") == (("a b", "c"), "=")
+    assert split_assignment("a.b=1=2") == (("a", "b"), "1=2", False)
+    assert split_assignment('"x=y".z=[1, 2]') == (("x=y", "z"), "[1, 2]", False)
+    assert split_assignment("/a/b=") == (("a", "b"), "", False)
+    assert split_assignment("/a b/c==") == (("a b", "c"), "=", False)
     for wrong in ("a.b", "/a/b", "a b=1"):
         with pytest.raises(UsageError, match="write PATH=VALUE"):
             split_assignment(wrong)

@@ -50,24 +50,26 @@ def add_set(commands: Any) -> argparse.ArgumentParser:
     epilog = f"""\
 example:
   asdffs set roman.meta.exposure.type=WFI_IMAGE data.asdf
-  asdffs set meta.title='"Survey, 2nd part"' -p meta.version=2 *.asdf
+  asdffs set meta.title='Survey, 2nd part' -p meta.version=2 -p 'meta.range:=[1, 2]' *.asdf
   asdffs set --dry-run --where 'meta.version < 2' meta.version=2 *.asdf
   asdffs set --where 'meta.version < 2' meta.version=2 /data/archive     by the catalogue of asdffs index
   asdffs set --record changes.jsonl meta.version=2 *.asdf; asdffs undo changes.jsonl
 
-VALUE is YAML 1.1: 107.5, true, null, [1, 2].  There yes is true, 012 is 10, and 2027-01-31 is a date; --string
-takes VALUE as text.  Only the bytes of the value change: comments, order, quotes, tags
-and everything else stay.  A new key goes behind its siblings.
+PATH=VALUE: text stays text.  Otherwise a number (-1.5e3, 0x1F, .inf, .nan), true, false, null and an ISO date are
+what they look like, and everything else is text: 01235, 12:30:45, NO, nothing at all.  A value that becomes one of
+another type is reported.  PATH:=VALUE: VALUE is YAML 1.1: '[1, 2]', '{{a: 1}}', '"quoted"'; there yes is true and
+012 is 10.  Only the bytes of the value change: comments, order, quotes, tags and everything else stay.  A new key
+goes behind its siblings.
 
 {_PATHS}
 {_WHERE}"""
     parser = add_command(commands, "set", "set values of the tree, and keep every other byte", epilog)
-    parser.add_argument("change", metavar="PATH=VALUE", help="the value to set")
+    parser.add_argument("change", metavar="PATH=VALUE", help="the value to set; PATH:=VALUE takes VALUE as YAML")
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
     parser.add_argument(
         "-p", dest="changes", metavar="PATH=VALUE", action="append", default=[], help="another value to set"
     )
-    parser.add_argument("--string", action="store_true", help="take each VALUE as text, not as YAML")
+    parser.add_argument("--string", action="store_true", help="take each VALUE as text, whatever it looks like")
     parser.add_argument("--create", action="store_true", help="make missing mappings on the way")
     _add_changing(parser)
     return parser
