@@ -27,7 +27,7 @@ from asdffs.tree.references import Reference, References
 from asdffs.tree.resolving import NULLS
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import Merges, is_merge, merged_rows, scalar_value
+from asdffs.tree.values import MERGE, Merges, keyed, merged_rows, scalar_value
 
 #: The largest length of scalars that are kept beside arrays; longer ones do not fit a FITS header card.
 _LONGEST: Final = 80
@@ -137,16 +137,14 @@ class _Walk:
         self._arrays.append(branch)
 
     def _mapping(self, branch: Branch, row: int) -> None:
-        tape, merged, plain = self._tape, list[int](), dict[str, bool]()
-        for key, value in tape.pairs(row):
-            if is_merge(tape, key):
+        tape, merged, known = self._tape, list[int](), dict[str, int]()
+        for name, key, value in keyed(tape, row):
+            if name is MERGE:
                 merged += merged_rows(tape, value)
                 continue
-            name, implicit = tape.word(key), True
-            if name is None or tape.kind[key] != SCALAR:
-                name, implicit = tape.scalar(tape.target(key)), tape.is_plain(tape.target(key))
-            if plain.setdefault(name, implicit) != implicit:  # 1 and '1' are different keys
-                name = repr(name)
+            first = known.setdefault(name, key)
+            if first != key and tape.is_plain(tape.target(first)) != tape.is_plain(tape.target(key)):
+                name = repr(name)  # 1 and '1' are different keys
             if tape.kind[value] == SCALAR:
                 self._scalar(branch, name, value)
             else:
@@ -168,9 +166,9 @@ class _Walk:
     def _names_in(self, row: int) -> list[Any]:
         """Return the items of the list ``colnames`` of a mapping; none without one."""
         tape = self._tape
-        for key, value in tape.pairs(row):
+        for name, _, value in keyed(tape, row):
             target = tape.target(value)
-            if tape.scalar(tape.target(key)) == COLNAMES and tape.kind[target] not in (SCALAR, *MAPPINGS):
+            if name == COLNAMES and tape.kind[target] not in (SCALAR, *MAPPINGS):
                 items = [tape.target(item) for item in tape.items(target)]
                 return [scalar_value(tape, item) if tape.kind[item] == SCALAR else None for item in items]
         return []
@@ -200,10 +198,14 @@ class _Walk:
 
     def _scalar(self, branch: Branch, key: str, row: int) -> None:
         tape = self._tape
-        branch.remove(key)
+        if branch.children:
+            branch.remove(key)
         if key == "$ref":
             branch.reference, branch.leads = tape.scalar(row), True
-        if tape.end[row] - tape.start[row] <= _MOST_WRITTEN:
+        if (word := tape.word(row)) is not None:
+            if len(word) <= _LONGEST:
+                branch.note_scalar(key, Scalar(word, plain=True))
+        elif tape.end[row] - tape.start[row] <= _MOST_WRITTEN:
             text = tape.scalar(row)
             if len(text) <= _LONGEST:
                 branch.note_scalar(key, Scalar(text, tape.is_plain(row)))
@@ -228,11 +230,10 @@ class _Walk:
     def _read_facts(self, branch: Branch, value: dict[str, Any], row: int, *, merging: bool = False) -> None:
         """Add the keys of a mapping to ``value``; with ``merging``, only those that it does not have."""
         tape, merged = self._tape, list[int]()
-        for key, child in tape.pairs(row):
-            if is_merge(tape, key):
+        for name, _, child in keyed(tape, row):
+            if name is MERGE:
                 merged += merged_rows(tape, child)
                 continue
-            name = tape.scalar(tape.target(key))
             if not merging or name not in value:
                 self._fact(branch, value, name, child, merging=merging)
         for source in merged:

@@ -39,6 +39,8 @@ _FLOAT: Final = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}(?:[eE][-+][0-9]{1,3})
 #: Numbers that need no check, and texts that begin as some; longer ones may be too long for Python.
 _HARMLESS: Final = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
 _LONGEST_UNCHECKED: Final = 4300
+#: Digits of numbers that need no closer look.
+_LONGEST_SHORT: Final = 18
 #: Characters of the longest text whose value is remembered.
 _REMEMBERED: Final = 64
 
@@ -47,6 +49,8 @@ def plain_value(text: str) -> Any:
     """Return the value of a scalar without quotes and tag; of a text, the text itself."""
     if text[:1] not in NUMBERS_BEGIN and len(text) > _LONGEST_WORD:
         return text
+    if text.isdecimal() and text[0] != "0" and len(text) < _LONGEST_SHORT and text.isascii():
+        return int(text)
     if _DECIMAL.fullmatch(text):
         return int(text)
     if _FLOAT.fullmatch(text):

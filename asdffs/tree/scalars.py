@@ -12,10 +12,11 @@ from asdffs.dialects.base import Dialect
 from asdffs.limits import DEPTH, INDEXED
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.paths import Path, format_path
+from asdffs.tree.resolving import plain_value
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import entry_rows, scalar_value
+from asdffs.tree.values import MERGE, entry_rows, keyed, scalar_value
 
 #: A list with more items is data, not metadata.
 LONGEST_LIST: Final = 100
@@ -87,9 +88,19 @@ class _Walk:
             facts = Found(path, tag, self._facts.mapping(row), tape.line(row))
             self._found.arrays.append(ndarray_of(facts, self._dialect))
             return
-        for key, value in entry_rows(tape, row).items():
+        entries = {key: value for key, _, value in keyed(tape, row)}
+        if MERGE in entries or row in tape.tags:
+            entries = entry_rows(tape, row)
+        text, start, end, kinds, values = tape.text, tape.start, tape.end, tape.kind, self._found.values
+        for key, value in entries.items():
             step = step_of(key)
-            self.visit(value, f"{name}.{step}" if name else step, (*path, key))
+            below = f"{name}.{step}" if name else step
+            word = text[start[value] : end[value]] if kinds[value] == SCALAR else ""
+            if word[:1].isalnum() and word.isprintable() and self._left > 1 and len(word) < LONGEST_TEXT:
+                self._left -= 1  # as in ``visit``, without the call: most values are such
+                values[below] = plain_value(word)
+            else:
+                self.visit(value, below, (*path, key))
         self._found.full.extend([name] if name else [])
 
     def _visit_list(self, row: int, name: str, path: Path) -> None:

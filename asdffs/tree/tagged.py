@@ -13,7 +13,7 @@ from asdffs.limits import DEPTH, REPLAYED
 from asdffs.tree.paths import Path
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import is_merge, merged_rows, scalar_value
+from asdffs.tree.values import MERGE, keyed, merged_rows, scalar_value
 
 
 class Found(NamedTuple):
@@ -66,7 +66,7 @@ def paths_to(tape: Tape, rows: list[int]) -> Iterator[tuple[int, Path]]:
 def _children(tape: Tape, row: int) -> Iterator[tuple[str | int, int]]:
     if tape.kind[row] not in MAPPINGS:
         return iter(enumerate(tape.items(row)))
-    return ((tape.scalar(tape.target(key)), value) for key, value in tape.pairs(row))
+    return ((name, value) for name, _, value in keyed(tape, row))
 
 
 class Facts:
@@ -94,11 +94,10 @@ class Facts:
     def mapping(self, row: int, depth: int = 0) -> dict[str, Any]:
         """Return what a mapping says, with what its merge keys add."""
         tape, found, merged = self._tape, dict[str, Any](), list[int]()
-        for key, value in tape.pairs(row):
-            if is_merge(tape, key):
+        for name, _, value in keyed(tape, row):
+            if name is MERGE:
                 merged += merged_rows(tape, value)
                 continue
-            name = tape.scalar(tape.target(key))
             found[name] = None if name in self._skip else self.at(value, depth + 1)
         for source in merged:
             entries = self.mapping(self._followed(source), depth + 1)

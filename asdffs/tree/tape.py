@@ -66,6 +66,7 @@ _UNUSUAL: Final = "!&*|>"
 _INDENTED: Final = re.compile(r"[|>][-+]?[1-9]")
 #: A tag or an anchor, and the white space and comments behind it.
 _PROPERTY: Final = re.compile(r"(?:!<[^>\s]*>|[!&][^\s,\[\]{}]*)((?:[ \t]|\r?\n|(?<=\s)#[^\r\n]*)*)")
+_LINE_FEED: Final = re.compile("\n")
 _BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 #: The first characters of scalars that are not plain.
 _STYLED: Final = "'\"|>"
@@ -280,7 +281,7 @@ class Tape:
         start = self.content(row) if self.tags or self.anchors else self.start[row]
         text = self.text[start : self.end[row]]
         style = text[:1]
-        if _BREAK.search(text):
+        if not text.isprintable() and _BREAK.search(text):
             return self._blocks[row] if row in self._blocks else _parsed(text)
         if style == '"':
             return text[1:-1] if "\\" not in text else _parsed(text)
@@ -295,7 +296,9 @@ class Tape:
     def line_at(self, place: int) -> int:
         """Return the line of the character at ``place``, from 1."""
         if self._breaks is None:
-            self._breaks = array("I", (found.end() for found in _BREAK.finditer(self.text)))
+            usual = self.text.isascii() and "\r" not in self.text
+            breaks = (_LINE_FEED if usual else _BREAK).finditer(self.text)
+            self._breaks = array("I", [found.end() for found in breaks])
         return bisect_right(self._breaks, place) + 1
 
     def column(self, row: int) -> int:

@@ -128,11 +128,12 @@ class Nodes:
     def _mapping(self, row: int) -> dict[str, ValueNode]:
         found: dict[str, ValueNode] = {}
         merged: list[int] = []
-        for key, value in self.tape.pairs(row):
-            if is_merge(self.tape, key):
+        apart = self._told_apart
+        for name, key, value in keyed(self.tape, row):
+            if name is MERGE:
                 merged.append(value)
             else:
-                found[self.key_at(key)] = self.node(value)
+                found[name if not apart else self.key_at(key)] = self.node(value)
         for value in merged:
             for source in merged_rows(self.tape, value):
                 self._merge(found, source, row)
@@ -144,11 +145,10 @@ class Nodes:
         self._merges.add(len(entries), self.tape.line(row))
         found |= {name: node for name, node in entries.items() if name not in found}
 
-    def key_at(self, row: int) -> str:
-        """Return the name of a key."""
-        row = self.tape.target(row)
-        apart = self._told_apart and self.tape.kind[row] == SCALAR
-        return key_name(scalar_value(self.tape, row)) if apart else key_text(self.tape, row)
+    def key_at(self, key: int) -> str:
+        """Return the name of a key, which tells ``1`` and ``'1'`` apart."""
+        row = self.tape.target(key)
+        return key_name(scalar_value(self.tape, row)) if self.tape.kind[row] == SCALAR else key_text(self.tape, row)
 
     def check_aliases(self, row: int) -> None:
         """See ``ValueNode.check_aliases``."""
@@ -183,6 +183,46 @@ def scalar_value(tape: Tape, row: int) -> Any:
     return plain_value(text) if tape.is_plain(row) else tagged_value(tape.tags.get(row, ""), text)
 
 
+#: What stands for a merge key among the texts of keys.
+MERGE: Final[str] = type("Merge", (str,), {})("<<")
+#: Keys that are plain text, as most are; they come again and again.
+_WORDS: Final[set[str]] = set()
+_MOST_WORDS: Final = 1 << 14
+_LONGEST_WORD: Final = 64
+
+
+def keyed(tape: Tape, row: int) -> list[tuple[str, int, int]]:
+    """Return the text of each key of a mapping, its row and that of its value.
+
+    The text of a merge key is the object ``MERGE``; that of a quoted ``'<<'`` is not.
+
+    Key after key is looked at by every reader of a tree, so this is written to take little time.
+    """
+    text, start, end, following, words = tape.text, tape.start, tape.end, tape.next, _WORDS
+    key, behind, found = row + 1, following[row], list[tuple[str, int, int]]()
+    while key < behind:
+        value = following[key]
+        name = text[start[key] : end[key]]
+        found.append((name if name in words else _name_of(tape, key), key, value))
+        key = following[value]
+    return found
+
+
+def _name_of(tape: Tape, key: int) -> str:
+    """Return the text of a key, and remember it if it is plain text."""
+    if is_merge(tape, key):
+        return MERGE
+    name = key_text(tape, key)
+    if (
+        tape.kind[key] == SCALAR
+        and tape.word(key) == name
+        and len(name) < _LONGEST_WORD
+        and len(_WORDS) < _MOST_WORDS
+    ):
+        _WORDS.add(name)
+    return name
+
+
 def entry_rows(tape: Tape, row: int, merges: Merges | None = None) -> dict[str, int]:
     """Return the rows of the values of a mapping, or of an ordered one, by the text of their keys.
 
@@ -194,11 +234,11 @@ def entry_rows(tape: Tape, row: int, merges: Merges | None = None) -> dict[str, 
         for item in tape.items(row):
             found |= entry_rows(tape, tape.target(item), merges) if tape.tags.get(row) == OMAP else {}
         return found
-    for key, value in tape.pairs(row):
-        if is_merge(tape, key):
+    for name, _, value in keyed(tape, row):
+        if name is MERGE:
             merged += merged_rows(tape, value)
         else:
-            found[key_text(tape, key)] = value
+            found[name] = value
     for source in merged:
         merges = merges or Merges()
         entries = entry_rows(tape, source, merges)
