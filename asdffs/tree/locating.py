@@ -57,6 +57,7 @@ class Location:
     ``flow``: whether a collection has braces or brackets.  ``key``: the span of its key.  ``line``: from 1.
     ``through``: the aliases and merge keys that the path follows.
     ``aliases``: the rows of the aliases that share the value.  ``inner``: later aliases of anchors inside the value.
+    ``item``: the number of the entry in an ordered mapping, which is a list of mappings with one key; else None.
     ``twice``: a key on the way that its mapping has twice, and the lines of the last two; None without one.
     """
 
@@ -69,6 +70,7 @@ class Location:
         self.through: list[Through] = []
         self.aliases: list[int] = []
         self.key: tuple[int, int] | None = None
+        self.item: int | None = None
         self.twice: tuple[str, int, int] | None = None
         has = row >= 0
         kind = tape.kind[row] if has else SCALAR
@@ -181,12 +183,14 @@ class _Walk:
         step = self._path[depth]
         if self._tape.tags.get(row) != OMAP or not isinstance(step, str):
             return None
-        for item in self._tape.items(row):
+        for number, item in enumerate(self._tape.items(row)):
             inner = self._tape.target(item)
-            found = self._entry(inner, step) if self._tape.kind[inner] in MAPPINGS else None
-            if found is not None:
-                return self._node(found[1], depth + 1, self._container(inner, depth, found[0]), found[0])
-        return None
+            entry = self._entry(inner, step) if self._tape.kind[inner] in MAPPINGS else None
+            if entry is not None:
+                found = self._node(entry[1], depth + 1, self._container(inner, depth, entry[0]), entry[0])
+                found.item = number if depth + 1 == len(self._path) else found.item
+                return found
+        return self._missing(row, depth) if item_number(step) is None else None
 
     def _in_sequence(self, row: int, depth: int) -> Location:
         tape, step = self._tape, item_number(self._path[depth])

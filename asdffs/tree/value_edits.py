@@ -15,7 +15,7 @@ from asdffs.tree.locating import Container, Location, locate
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, same, text_value, write_key, write_value
 from asdffs.tree.tape import Tape, behind_properties
-from asdffs.tree.values import Nodes, ValueNode, scalar_value
+from asdffs.tree.values import OMAP, Nodes, ValueNode, scalar_value
 
 #: What may follow a value on its line, and its line end.
 _TAIL: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?")
@@ -117,6 +117,8 @@ def unset_value(tape: Tape, path: Path, *, shared: bool = False) -> Edit:
     Raises ``MissingValueError``, ``ValueRefusedError``, ``InvalidTreeError``.
     """
     text, found = tape.text, _existing(tape, path)
+    if found.item is not None:
+        found = _existing(tape, (*found.path[:-1], found.item))
     _check_shared(found, path, shared=shared, removes=True)
     start, end, new = _extent(text, found)
     above = locate(tape, found.path[:-1])
@@ -294,7 +296,8 @@ def _added(text: str, found: Location, path: Path, new: NewValue, *, create: boo
     if box is None:
         raise ValueRefusedError("the file has no tree to add a value to")
     first, *rest = found.missing
-    wrong = isinstance(first, str) != box.mapping or (not box.mapping and first != box.number)
+    ordered = found.tag == OMAP and isinstance(first, str)
+    wrong = not ordered and (isinstance(first, str) != box.mapping or (not box.mapping and first != box.number))
     if wrong or (rest and not create) or any(isinstance(step, int) for step in rest):
         raise missing(path, found, creates=not wrong)
     _check_shared(found, path, shared=shared)
@@ -302,10 +305,11 @@ def _added(text: str, found: Location, path: Path, new: NewValue, *, create: boo
     if box.flow:
         lead = "" if box.number == 0 else ", "
         start = box.start + 1 if box.number == 0 else box.last_end
-        name = [str(first)] if box.mapping else []
+        name = [str(first)] if box.mapping or ordered else []
         entry, before = _flow_entry(name, [str(step) for step in rest], write_value(new, Place(flow=True)))
         return Edit(path, start, "", lead + entry, box.line, path, -len(lead) - before)
-    entry, before = _block_entry(str(first) if box.mapping else None, [*map(str, rest)], new, box.column, newline)
+    names = ([] if box.mapping else [None]) + ([str(first)] if box.mapping or ordered else [])
+    entry, before = _block_entry([*names, *map(str, rest)], new, box.column, newline)
     start = _line_end(text, box.last_end)
     entry = entry.rstrip("\r\n")
     if start == box.last_end and text[start - 1 : start] == "\n":
@@ -333,12 +337,19 @@ def _flow_entry(name: list[str], keys: list[str], value: str) -> tuple[str, int]
     return f"{before}{value}{'}' * len(keys)}", len(before)
 
 
-def _block_entry(key: str | None, keys: list[str], new: NewValue, column: int, newline: str) -> tuple[str, int]:
-    """Return the lines of a new entry, with the mappings that are created for it, and where its value begins."""
-    lines = [" " * column + ("-" if key is None else f"{write_key(key)}:")]
-    for name in keys:
-        column += _STEP
-        lines.append(" " * column + f"{write_key(name)}:")
+def _block_entry(names: list[str | None], new: NewValue, column: int, newline: str) -> tuple[str, int]:
+    """Return the lines of a new entry, with the mappings that are created for it, and where its value begins.
+
+    ``names``: the keys from the outermost on, None for a dash, which stands on the line of the next key.
+    """
+    lines, dash = list[str](), ""
+    for name in names:
+        if name is None and len(names) > 1:
+            dash = "- "
+            continue
+        lines.append(" " * column + dash + ("-" if name is None else f"{write_key(name)}:"))
+        column, dash = column + len(dash) + _STEP, ""
+    column -= _STEP
     written = write_value(new, Place(indent=column + _STEP, newline=newline))
     before = newline.join(lines) + ("" if written[:1] in ("\r", "\n") else " ")
     return before + written, len(before) + len(written) - len(written.lstrip(BLANKS))

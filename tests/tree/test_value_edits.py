@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.tree_texts import HEAD, NEW, load, parent_in, paths, step_in, texts
 
 from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError, ValueRefusedError
+from asdffs.tree.rules import check_tree
 from asdffs.tree.snippets import parse_value, python_value
 from asdffs.tree.tape import Tape
 from asdffs.tree.value_edits import rename_value, set_value, unset_value
@@ -253,3 +254,48 @@ def test_a_path_through_a_single_value_names_it() -> None:
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: {b: 1}\n...\n"
     with pytest.raises(MissingValueError, match=r"^line 4: a\.b is a single value, which has no parts$"):
         set_value(tape_of(text), ("a", "b", "c"), parse_value("1"))
+
+
+OMAP = "o: !!omap\n- !!omap\n  a: 1\n- b: 2 # two\nf: !!omap [c: 3]\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "expected"),
+    [
+        (("o", "a"), "5", "o: !!omap\n- !!omap\n  a: 5\n- b: 2 # two\nf: !!omap [c: 3]\n"),
+        (("o", "a"), None, "o: !!omap\n- b: 2 # two\nf: !!omap [c: 3]\n"),
+        (("o", "b"), None, "o: !!omap\n- !!omap\n  a: 1\nf: !!omap [c: 3]\n"),
+        (("o", "d"), "5", "o: !!omap\n- !!omap\n  a: 1\n- b: 2 # two\n- d: 5\nf: !!omap [c: 3]\n"),
+        (
+            ("o", "d", "e"),
+            "5",
+            "o: !!omap\n- !!omap\n  a: 1\n- b: 2 # two\n- d:\n    e: 5\nf: !!omap [c: 3]\n",
+        ),
+        (("f", "d"), "5", "o: !!omap\n- !!omap\n  a: 1\n- b: 2 # two\nf: !!omap [c: 3, d: 5]\n"),
+        (("f", "c"), None, "o: !!omap\n- !!omap\n  a: 1\n- b: 2 # two\nf: !!omap []\n"),
+    ],
+)
+def test_an_ordered_mapping_is_edited_by_its_keys(path: tuple[str, ...], new: str | None, expected: str) -> None:
+    tape = tape_of(OMAP)
+    edit = unset_value(tape, path) if new is None else set_value(tape, path, parse_value(new), create=True)
+    assert edit is not None
+    assert edit.apply(OMAP) == expected
+    check_tree(tape_of(expected), unique=True)
+
+
+def test_a_key_that_is_there_twice_is_told_with_both_lines() -> None:
+    tape = tape_of("a: 1\nb: 2\na: 3\n")
+    sentence = "the key 'a' is in line 1 and again in line 3; remove or rename one of the two"
+    for edit in (lambda: set_value(tape, ("a",), parse_value("5")), lambda: unset_value(tape, ("a",))):
+        with pytest.raises(InvalidTreeError, match=sentence):
+            edit()
+    assert set_value(tape, ("b",), parse_value("5")) is not None
+
+
+def test_regression_an_alias_on_the_same_line_was_no_alias_behind_the_anchor() -> None:
+    """Lines were compared where places are meant: ``unset --shared`` removed the anchor of a later alias."""
+    text = "a: {x: &n 1, y: *n}\n"
+    with pytest.raises(ValueRefusedError, match="has the anchor '&n', and line 1 uses it"):
+        unset_value(tape_of(text), ("a", "x"), shared=True)
+    edit = unset_value(tape_of(text), ("a", "y"), shared=True)
+    assert edit.apply(text) == "a: {x: &n 1}\n"
