@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
@@ -22,7 +23,6 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.holder import is_locked
 from asdffs.storage.journal_name import has_journal
 from asdffs.storage.remote.urls import shown_name
-from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
     from asdffs.workflows.external import External

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from asdffs.arrays.ndarrays import Ndarray, ndarray_of
 from asdffs.daf.descriptors import (
     DafScalar,
     Descriptor,
@@ -26,7 +27,6 @@ from asdffs.daf.places import DAF, JSON, Key
 from asdffs.daf.stored import Stored, stored_content
 from asdffs.document.document import Document
 from asdffs.errors import InvalidStoreError
-from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.tagged import Found
 from asdffs.tree.values import ValueNode
 

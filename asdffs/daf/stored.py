@@ -11,6 +11,8 @@ The caller holds the main lock.
 
 from __future__ import annotations
 
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import array_errors, packed
 from asdffs.daf.eltypes import Eltype
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.base_elements import Elements
@@ -18,9 +20,7 @@ from asdffs.document.arrays.elements import BlockElements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import Path
-from asdffs.tree.placement import array_errors, packed
 
 
 class Stored:

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.document.arrays.index import ArrayIndex
 from asdffs.document.block import Blocks
 from asdffs.document.blocks.foreign import Foreign
@@ -29,7 +30,6 @@ from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Backend, Folder
-from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.tape import StoppedError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Finds blocks that objects of extensions refer to in their own ways, without the ``source`` of an ndarray.
 
-asdf-zarr stores the numbers of its chunks' blocks in a block (``tree/chunked``).  It is unknown how objects with
+asdf-zarr stores the numbers of its chunks' blocks in a block (``arrays/chunked``).  It is unknown how objects with
 other tags refer to blocks, so any block may be one of theirs.
 
 The caller holds the main lock.
@@ -12,13 +12,13 @@ import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from asdffs.arrays.chunked import TABLE, is_chunked
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, reason_of
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.chunked import TABLE, is_chunked
-from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.tagged import Found, find_tagged
 from asdffs.tree.tape import Tape
 

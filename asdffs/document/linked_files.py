@@ -15,6 +15,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.uris import resolve
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import (
@@ -28,9 +30,7 @@ from asdffs.errors import (
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Folder, Signature
 from asdffs.storage.mount_table import OWN, outside
-from asdffs.tree.branch import Branch
 from asdffs.tree.paths import Path
-from asdffs.tree.uris import resolve
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch, Outline
+from asdffs.arrays.ndarrays import float_orders
 from asdffs.document.changes import TREE, Changes
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
-from asdffs.tree.branch import Branch, Outline
-from asdffs.tree.ndarrays import float_orders
 from asdffs.tree.paths import Path
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Outlines:
         return "little" if orders[:1] == ["little"] else "big"
 
     def _read(self) -> None:
-        from asdffs.tree.outline import read_outline
+        from asdffs.arrays.outline import read_outline
 
         with self._change.entered(patiently=True):
             tree = self._tree()

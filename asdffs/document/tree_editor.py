@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from asdffs.arrays.arrays import find_arrays
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
@@ -19,13 +21,11 @@ from asdffs.format.padding import Padding
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
-from asdffs.tree.arrays import find_arrays
-from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
+    from asdffs.arrays.rechecking import Entries
+    from asdffs.arrays.validation import CheckedText
     from asdffs.format.plan import Plan
-    from asdffs.tree.rechecking import Entries
-    from asdffs.tree.validation import CheckedText
 
 _PADDING_SAMPLE = 4096
 #: Blocks of an ASDF file inside another file that are written again when the tree grows, in bytes.
@@ -135,8 +135,8 @@ class TreeEditor:
 
         Raises ``InvalidTreeError``, ``OSError``.
         """
-        from asdffs.tree.rechecking import CheckedBefore  # who only reads checks no draft
-        from asdffs.tree.validation import check_text
+        from asdffs.arrays.rechecking import CheckedBefore  # who only reads checks no draft
+        from asdffs.arrays.validation import check_text
 
         layout = self._table.layout
         head = self._transaction.backend.read_at(0, layout.text_start)

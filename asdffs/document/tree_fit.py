@@ -9,6 +9,10 @@ import functools
 import logging
 from collections.abc import Callable
 
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import ArrayFault, fault_in_block
+from asdffs.arrays.rechecking import Entries
+from asdffs.arrays.validation import read_checked
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.extensions import Hidden, find_hidden
@@ -16,11 +20,7 @@ from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, NotPermittedError, Remedy
 from asdffs.scheduling import Scheduler
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.placement import ArrayFault, fault_in_block
-from asdffs.tree.rechecking import Entries
 from asdffs.tree.tape import Tape
-from asdffs.tree.validation import read_checked
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ Pure functions.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from asdffs.errors import NotAsdfError
 from asdffs.format.constants import STANDARD_TOKEN
@@ -21,7 +21,6 @@ _HEADER_LINE = re.compile(rb"([#%]ASDF) (\d{1,9})\.(\d{1,9})\.(\d{1,9})[ \t]*(\r
 _STANDARD_LINE = re.compile(rb"^" + STANDARD_TOKEN + rb"[ \t]+(\d+\.\d+\.\d+)[ \t]*\r?$", re.MULTILINE)
 
 Version = tuple[int, int, int]
-T = TypeVar("T", str, bytes)
 
 
 class Header(NamedTuple):
@@ -51,16 +50,6 @@ def parse_header(head: bytes) -> Header:
 def build_header(header: Header) -> bytes:
     """Return the header line as bytes, newline included."""
     return header.token + b" " + ".".join(map(str, header.version)).encode() + header.newline
-
-
-def as_yaml(text: T) -> T:
-    """Return ``text`` (header, comments and tree) as YAML: a line ``%ASDF`` becomes a comment.
-
-    Every offset, line and column stays the same.
-    """
-    if isinstance(text, str):
-        return "#" + text[1:] if text.startswith("%ASDF") else text
-    return b"#" + text[1:] if text.startswith(b"%ASDF") else text
 
 
 def standard_version(comments: bytes) -> str | None:

@@ -5,7 +5,7 @@
 | an ndarray at ``a.b``                    | ``a/b.npy``, and ``a/b.fits`` where FITS can hold it (``formats/fits``) |
 | its mask: an array, a list, a value, nulls | ``a/b/mask.npy``                                                     |
 | item 3 of a list                         | the name ``3``                                                         |
-| a column of a table                      | the name of the column (``tree/columns``)                              |
+| a column of a table                      | the name of the column (``arrays/columns``)                            |
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
 | a ``$ref`` to another file               | as what is there, read-only; none where that cannot be read            |
 | an ndarray whose source is another file  | as any other, read-only                                                |
@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs import registry
+from asdffs.arrays.branch import Branch, shown_key
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
-from asdffs.tree.branch import Branch, shown_key
 from asdffs.tree.key_names import directory_name_of, name_of
 from asdffs.tree.paths import Path
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile

@@ -11,6 +11,8 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.validation import check_text
 from asdffs.document.arrays.judging import find_faults
 from asdffs.document.document import Document
 from asdffs.document.extensions import find_hidden
@@ -20,8 +22,6 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
 from asdffs.scheduling import CHUNK
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.validation import check_text
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from asdffs.arrays.arrays import find_arrays
+from asdffs.arrays.ndarrays import Ndarray, item_size
 from asdffs.document.document import Document
-from asdffs.tree.arrays import find_arrays
-from asdffs.tree.ndarrays import Ndarray, item_size
 from asdffs.workflows.assembling import RoomPolicy
 
 #: Blocks with fewer bytes come first, and are not compressed: a request costs more than they do.

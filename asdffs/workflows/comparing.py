@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from asdffs.arrays.uris import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.scheduling import CHUNK
-from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 from asdffs.workflows.compared_block import Side, size_or_none
 from asdffs.workflows.text_difference import lines_of, unified

@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from asdffs import interrupts
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.sources import checked_sources
 from asdffs.document.document import Document, Foreign
 from asdffs.document.opening import open_document
 from asdffs.errors import (
@@ -38,8 +40,6 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.sharing import Stretch, misplaced, transfer
-from asdffs.tree.outline import read_outline
-from asdffs.tree.sources import checked_sources
 from asdffs.workflows.exploded_names import block_file_name
 from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
 from asdffs.workflows.external import find_externals

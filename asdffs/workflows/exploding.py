@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from asdffs.arrays.branch import Outline
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.sources import Wanted, uri_of, with_sources
+from asdffs.arrays.uris import is_relative, resolve
 from asdffs.errors import InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_COMPRESSION, STREAMED
 from asdffs.storage.backend import Extent
-from asdffs.tree.branch import Outline
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
-from asdffs.tree.sources import Wanted, uri_of, with_sources
-from asdffs.tree.uris import is_relative, resolve
 from asdffs.workflows.exploded_names import block_file_name
 
 if TYPE_CHECKING:

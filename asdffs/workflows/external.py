@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import fault_in_block
+from asdffs.arrays.uris import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, InvalidArrayError, reason_of
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.placement import fault_in_block
-from asdffs.tree.uris import resolve
 
 
 class External(NamedTuple):

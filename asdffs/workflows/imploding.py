@@ -15,6 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from asdffs.arrays.branch import Outline
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.sources import Wanted, checked_sources
+from asdffs.arrays.uris import resolve
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.document import Document
@@ -26,11 +31,6 @@ from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.beneath import is_below
 from asdffs.storage.sharing import probe_name
-from asdffs.tree.branch import Outline
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
-from asdffs.tree.sources import Wanted, checked_sources
-from asdffs.tree.uris import resolve
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
 

@@ -6,6 +6,10 @@ import os
 from contextlib import closing
 from typing import Final
 
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.sources import Wanted, checked_sources
+from asdffs.arrays.uris import resolve
 from asdffs.document.document import Document
 from asdffs.errors import (
     AsdffsError,
@@ -14,11 +18,7 @@ from asdffs.errors import (
 )
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.file_backend import FileFolder
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
 from asdffs.tree.paths import Path
-from asdffs.tree.sources import Wanted, checked_sources
-from asdffs.tree.uris import resolve
 from asdffs.workflows.exploded_files import main_name, numbered
 from asdffs.workflows.exploding import exploded_sources, moved_source, written_outline
 

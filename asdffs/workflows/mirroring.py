@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Final
 
+from asdffs.arrays.validation import MISSING_END
 from asdffs.document.document import Document, Foreign
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.keeping import Keeper
@@ -42,7 +43,6 @@ from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
-from asdffs.tree.validation import MISSING_END
 from asdffs.workflows.block_files import BlockFiles
 from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
 from asdffs.workflows.exploded_names import block_file_name

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final, NamedTuple
 
+from asdffs.arrays.branch import pointer_keys
+from asdffs.arrays.uris import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, reason_of
-from asdffs.tree.branch import pointer_keys
-from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 
 _KEY: Final = "$ref"

@@ -14,6 +14,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from asdffs import interrupts
+from asdffs.arrays.arrays import find_arrays
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.sources import checked_sources
 from asdffs.codecs.base import Codec, Divisible, name_of
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.document import Document, Foreign
@@ -22,10 +26,6 @@ from asdffs.format.constants import NO_CHECKSUM
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch, probe_name
-from asdffs.tree.arrays import find_arrays
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
-from asdffs.tree.sources import checked_sources
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.cloud_profile import PIECE, Storing, cloud_order, cloud_storing
 from asdffs.workflows.exploded_files import can_share

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from asdffs import __version__
+from asdffs.arrays.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.encoding import Encoded
@@ -26,7 +27,6 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import each
 from asdffs.scheduling import CHUNK, WorkerThreads
-from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.workflows.assembling import Part, RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 

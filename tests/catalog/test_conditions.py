@@ -391,7 +391,7 @@ def test_values_that_the_catalogue_does_not_have_are_shown(tmp_path: Path, call:
 def test_regression_what_follows_too_many_scalars_was_missing(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asdffs.tree.scalars.INDEXED", 500)
+    monkeypatch.setattr("asdffs.arrays.scalars.INDEXED", 500)
     many = ", ".join(f"a{n}: 1" for n in range(600))
     paths = write(tmp_path / "a", f"n: 1\nmany: {{{many}}}\nz: 5", "n: 2")
     assert call("index", tmp_path / "a").code == 0

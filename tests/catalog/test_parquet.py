@@ -19,9 +19,9 @@ from support.mounts import environment_in
 from support.s3_server import CREDENTIALS, s3_server
 from support.samples import odd_file
 
+from asdffs.arrays.scalars import read_scalars
 from asdffs.dialects.asdf_1 import PLUGIN as DIALECT
 from asdffs.document.scanning import read_text
-from asdffs.tree.scalars import read_scalars
 from asdffs.workflows.catalog.chunks import Kinds
 from asdffs.workflows.catalog.parquet import type_of
 

@@ -15,8 +15,8 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.samples import MASK, block_bytes, odd_file
 
+from asdffs.arrays.arrays import find_arrays
 from asdffs.document.opening import open_document
-from asdffs.tree.arrays import find_arrays
 
 Call = Callable[..., Done]
 CHANCE = np.random.default_rng(27)

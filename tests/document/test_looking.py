@@ -11,13 +11,13 @@ from support.processes import until
 from support.samples import block_bytes
 from support.yaml_trees import HEAD
 
+from asdffs.arrays import validation
 from asdffs.document import tree_fit
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.memory_backend import MemoryFolder
-from asdffs.tree import validation
 from asdffs.tree.tape import Tape
 
 COUNT = 1000

@@ -21,7 +21,7 @@ CYCLES = "No module imports itself by way of others"
 BREAKS = [
     ("document/document.py", "import asdffs.workflows.checking", DOWN),
     ("document/document.py", "import asdffs.vfs.vfs", DOWN),
-    ("tree/outline.py", "import asdffs.document.serialized", DOWN),
+    ("arrays/outline.py", "import asdffs.document.serialized", DOWN),
     ("storage/backend.py", "import asdffs.codecs.base", DOWN),
     ("vfs/vfs.py", "import asdffs.daf.store", DOWN),
     ("errors.py", "import asdffs.scheduling", DOWN),
@@ -29,7 +29,7 @@ BREAKS = [
     ("vfs/vfs.py", "import mfusepy", FUSE),
     ("document/serialized.py", "import fuse", FUSE),
     ("format/span.py", "import os", PURE),
-    ("tree/uris.py", "import subprocess", PURE),
+    ("arrays/uris.py", "import subprocess", PURE),
     ("pictures/png.py", "import os", PURE),
     ("dialects/base.py", "import io", PURE),
     ("document/serialized.py", "import asdffs.document.document", CYCLES),

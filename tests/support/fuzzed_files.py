@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.scalars import read_scalars
+from asdffs.arrays.validation import check_text
 from asdffs.codecs.base import Codec
 from asdffs.codecs.chain import PLUGIN as CHAINS
 from asdffs.codecs.seeking.seeker import seeker_of
@@ -36,11 +39,8 @@ from asdffs.storage.record import make_record, make_shift
 from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
 from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, for_json, plain
-from asdffs.tree.outline import read_outline
 from asdffs.tree.paths import parse_path
-from asdffs.tree.scalars import read_scalars
 from asdffs.tree.tape import Tape
-from asdffs.tree.validation import check_text
 from asdffs.workflows.checking import check_document
 from asdffs.workflows.zarr_references.checking import changed_files
 from support.codecs import CODECS

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from asdffs.arrays.outline import read_outline
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.errors import InvalidTreeError
 from asdffs.tree.locating import locate
-from asdffs.tree.outline import read_outline
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import Tape
 from asdffs.tree.values import read_values

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from asdffs.errors import InvalidTreeError
+
 #: Most encodings of a chain.  Each can decode to a thousand times as many bytes, so the number is limited.
 _MOST: Final = 4
 
@@ -23,16 +25,19 @@ class Entry:
 
 def entries_of(chunk: bytes) -> tuple[Entry, ...]:
     """Return the entries of a chunk of YAML.  Raises ``ValueError`` with the reason if it is not a chain."""
-    import yaml
+    from asdffs.tree.lookups import plain  # few blocks are chains
+    from asdffs.tree.tape import Tape
+    from asdffs.tree.values import Nodes, fault_at, scalar_rows
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        anchors = any(getattr(event, "anchor", None) for event in yaml.parse(chunk, Loader=loader))
-        found = None if anchors else yaml.load(chunk, Loader=loader)  # the loader is a safe one
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, LookupError) as err:
+        tape = Tape(chunk)
+    except InvalidTreeError as err:
         raise ValueError("its chain of encodings is not YAML") from err
-    if anchors:
+    if any(fault_at(tape, row) for row in scalar_rows(tape)):
+        raise ValueError("its chain of encodings is not YAML")
+    if tape.anchors:
         raise ValueError("its chain of encodings has anchors, which could expand to any size")
+    found = plain(Nodes(tape).root())
     if not isinstance(found, list) or not 1 <= len(found) <= _MOST:
         raise ValueError(f"its chain of encodings is not a list of 1 to {_MOST} encodings")
     return tuple(map(_entry_of, found))

@@ -12,6 +12,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.inline import inline_nulls
+from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.base_elements import Elements, MadeElements
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, elements_of
@@ -26,9 +29,6 @@ from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.branch import Branch
-from asdffs.tree.inline import inline_nulls
-from asdffs.tree.placement import array_errors, block_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,10 @@ import importlib
 import sys
 from typing import Any
 
+from asdffs.arrays.datatypes import Descr
 from asdffs.errors import NotPermittedError
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
-from asdffs.tree.datatypes import Descr
 
 
 def import_numpy(scheduler: Scheduler) -> None:

@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from asdffs import registry
+from asdffs.arrays.chunked import Chunked
 from asdffs.codecs.base import is_installed
 from asdffs.errors import InvalidArrayError
 from asdffs.limits import FILTERS, Budget
-from asdffs.tree.chunked import Chunked
 
 #: Checksums and headers that filters add, in bytes.
 _ADDED: Final = 1 << 12

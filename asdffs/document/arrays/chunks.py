@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
+from asdffs.arrays.chunked import ENTRY, NULLS, Chunked, boxes
 from asdffs.document.arrays.base_elements import Elements, import_numpy
 from asdffs.document.arrays.chunk_codecs import check_libraries, decode_chunk, largest_stored
 from asdffs.document.changes import content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.chunked import ENTRY, NULLS, Chunked, boxes
 
 #: Entries of the table are native integers of the machine that wrote it; asdf-zarr says nothing else.
 _BYTEORDER: Final = "little"

@@ -15,14 +15,14 @@ import os
 import warnings
 from typing import Any
 
+from asdffs.arrays.datatypes import descr_of
+from asdffs.arrays.ndarrays import Ndarray, item_size
+from asdffs.arrays.placement import place_in
 from asdffs.containers.base import Region
 from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError, Remedy
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.datatypes import descr_of
-from asdffs.tree.ndarrays import Ndarray, item_size
-from asdffs.tree.placement import place_in
 
 
 class ContainedElements(Elements):

@@ -17,6 +17,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.datatypes import descr_of
+from asdffs.arrays.inline import inline_array
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import Placement, block_of, place_in
 from asdffs.document.arrays.base_elements import Elements, MadeElements
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.contained import contained_elements
@@ -25,11 +30,6 @@ from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.branch import Branch
-from asdffs.tree.datatypes import descr_of
-from asdffs.tree.inline import inline_array
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.placement import Placement, block_of, place_in
 
 #: A larger element, in bytes, is not gathered as a whole.
 _LARGE_ITEM: Final = 1 << 12

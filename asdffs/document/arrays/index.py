@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from asdffs.arrays.branch import Branch, Outline, shown_key
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
-from asdffs.tree.branch import Branch, Outline, shown_key
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
 

@@ -1,22 +1,22 @@
 """Finds faults in the arrays of a tree, with the messages with which views and the Python API refuse to show them.
 
-``tree/placement`` checks the place of elements in their block.  This module also checks values in the tree and masks,
-for ``check``.  The caller holds the main lock; other requests are served while values are read.
+``arrays/placement`` checks the place of elements in their block.  This module also checks values in the tree and
+masks, for ``check``.  The caller holds the main lock; other requests are served while values are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import ArrayFault, array_errors, block_of, fault_in_block
 from asdffs.document.arrays.base_elements import Elements
 from asdffs.document.arrays.chunk_codecs import missing_library
 from asdffs.document.arrays.elements import elements_of
 from asdffs.document.arrays.masks import ValueMask, check_mask_shape
 from asdffs.document.state import FileState
 from asdffs.errors import DamagedBlockError, InvalidArrayError
-from asdffs.tree.branch import Branch
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.placement import ArrayFault, array_errors, block_of, fault_in_block
 
 _MASK = "mask"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from asdffs.arrays.branch import Scalar
+from asdffs.arrays.inline import complex_of
 from asdffs.document.arrays.base_elements import Elements
 from asdffs.errors import AbandonedError, InvalidArrayError
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.branch import Scalar
-from asdffs.tree.inline import complex_of
 from asdffs.tree.resolving import plain_value
 
 #: The largest size of an element that is compared, in bytes: it is in memory several times.

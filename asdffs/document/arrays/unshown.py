@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
+from asdffs.arrays.chunked import METADATA, is_chunked, parse_chunked
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
-from asdffs.tree.chunked import METADATA, is_chunked, parse_chunked
 from asdffs.tree.paths import Path
 from asdffs.tree.tagged import Found, find_tagged
 from asdffs.tree.tape import Tape

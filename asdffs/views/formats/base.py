@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from asdffs.arrays.branch import Branch
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.elements import subjects_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
-from asdffs.tree.branch import Branch
 from asdffs.views.base import ViewFile
 
 #: Of the extended attributes of an array.

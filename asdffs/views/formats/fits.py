@@ -20,6 +20,11 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.inline import inline_nulls, read_values
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import array_errors
+from asdffs.arrays.quantities import home_of
 from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
 from asdffs.document.arrays.elements import elements_of, subjects_of
 from asdffs.document.arrays.masks import ValueMask
@@ -27,11 +32,6 @@ from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.branch import Branch
-from asdffs.tree.inline import inline_nulls, read_values
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.placement import array_errors
-from asdffs.tree.quantities import home_of
 from asdffs.views.formats.base import ArrayFile
 from asdffs.views.formats.fits_units.cards import (
     BLOCK,

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.placement import array_errors
 from asdffs.document.arrays.array import Mask
 from asdffs.document.arrays.base_elements import Elements
 from asdffs.document.arrays.elements import BlockElements, OtherElements
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.branch import Branch
-from asdffs.tree.placement import array_errors
 from asdffs.views.formats.base import PREFIX, ArrayFile
 
 ENDING: Final = ".npy"

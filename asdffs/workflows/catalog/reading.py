@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.scalars import Scalars, read_scalars
 from asdffs.codecs.base import name_of
 from asdffs.document.scanning import find_embedded, place_of, scan, window_of, with_pending_record
 from asdffs.errors import AsdffsError, MissingFileError, reason_of
@@ -21,9 +23,7 @@ from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.conditions import Mark
-from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import format_path
-from asdffs.tree.scalars import Scalars, read_scalars
 from asdffs.workflows.ahead import read_ahead
 from asdffs.workflows.catalog.chunks import WEIGHT, Packed, Packer
 from asdffs.workflows.catalog.store import FileRow

@@ -16,7 +16,7 @@ _OF_THE_FILE: Final = re.compile(r"(?:asdf_library|history)[.\[]")
 def attributes_in(values: Mapping[str, Any], group: str) -> dict[str, Any]:
     """Return the attributes of ``group``, a dotted path; empty for the root.
 
-    ``values``: all scalars of a file by their dotted paths (``tree/scalars``).  Nulls are left out, as are
+    ``values``: all scalars of a file by their dotted paths (``arrays/scalars``).  Nulls are left out, as are
     ``asdf_library`` and ``history`` at the root.  Dates are texts in ISO 8601.  A list of numbers, or of texts, is
     one attribute.
     """

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from asdffs.arrays.branch import Branch, shown_key
 from asdffs.document.arrays.index import key_named
 from asdffs.document.document import Document
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotSupportedError, UsageError
 from asdffs.limits import PLACES
-from asdffs.tree.branch import Branch, shown_key
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
 

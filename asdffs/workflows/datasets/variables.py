@@ -19,16 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.columns import COLUMNS
+from asdffs.arrays.quantities import is_quantity
+from asdffs.arrays.scalars import read_scalars
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.masks import check_mask_shape
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidArrayError
-from asdffs.tree.branch import Branch
-from asdffs.tree.columns import COLUMNS
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.quantities import is_quantity
-from asdffs.tree.scalars import read_scalars
 from asdffs.workflows.datasets.attributes import attributes_in, is_all_in
 from asdffs.workflows.datasets.axes import name_axes
 from asdffs.workflows.datasets.models import known_axes
@@ -107,7 +107,7 @@ def describe(
 def _default_group(root: Branch, values: Mapping[str, Any]) -> str:
     """Return the name of the key of ``root`` below which everything is; empty if there is none.
 
-    ``values``: all scalars of the tree (``tree/scalars``).
+    ``values``: all scalars of the tree (``arrays/scalars``).
     """
     holding = [(key, child) for key, child in root.children.items() if child.holds]
     if len(holding) != 1:

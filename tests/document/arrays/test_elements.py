@@ -16,14 +16,14 @@ from support.arrays import tree_file
 from support.samples import block_bytes
 
 import asdffs as library
+from asdffs.arrays.datatypes import descr_of
+from asdffs.arrays.inline import inline_array
+from asdffs.arrays.placement import packed
 from asdffs.document.arrays.gathering import gather
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.limits import Budget
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.datatypes import descr_of
-from asdffs.tree.inline import inline_array
-from asdffs.tree.placement import packed
 from asdffs.views.formats.npy import NpyFile, header_of
 
 ARRAY = "!core/ndarray-1.0.0"

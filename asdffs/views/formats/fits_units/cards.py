@@ -17,8 +17,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch, Scalar
 from asdffs.errors import InvalidArrayError
-from asdffs.tree.branch import Branch, Scalar
 from asdffs.tree.resolving import plain_value
 from asdffs.views.formats.fits_units.data import Card
 

@@ -17,11 +17,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch
 from asdffs.document.arrays.elements import elements_of
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.branch import Branch
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path
 from asdffs.views.formats.fits_units import sky_helper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from asdffs.tree.branch import Branch, Scalar
+from asdffs.arrays.branch import Branch, Scalar
 
 _QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
 

@@ -7,14 +7,14 @@ from unittest import mock
 import asdf
 import pytest
 
+from asdffs.arrays import validation
+from asdffs.arrays.arrays import find_arrays
+from asdffs.arrays.ndarrays import item_size
+from asdffs.arrays.placement import fault_in_block
+from asdffs.arrays.validation import check_text, find_not_utf8
 from asdffs.dialects.asdf_1 import Asdf1
 from asdffs.errors import InvalidTreeError
 from asdffs.format.tree_extent import complete_last_line
-from asdffs.tree import validation
-from asdffs.tree.arrays import find_arrays
-from asdffs.tree.ndarrays import item_size
-from asdffs.tree.placement import fault_in_block
-from asdffs.tree.validation import check_text, find_not_utf8
 
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- "
 

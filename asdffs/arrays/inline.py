@@ -11,11 +11,11 @@ import re
 import sys
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch, Outline
+from asdffs.arrays.datatypes import descr_of
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.limits import Budget
-from asdffs.tree.branch import Branch, Outline
-from asdffs.tree.datatypes import descr_of
-from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.resolving import YAML_TAGS
 from asdffs.tree.tape import MAPPINGS, SCALAR, Tape, column_of
 from asdffs.tree.values import Nodes, fault_at, scalar_value

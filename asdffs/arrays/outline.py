@@ -17,13 +17,13 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch, Outline, Scalar
+from asdffs.arrays.chunked import is_chunked
+from asdffs.arrays.columns import COLNAMES, COLUMNS, name_columns
+from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of
+from asdffs.arrays.references import Reference, References
 from asdffs.dialects.base import Dialect
-from asdffs.tree.branch import Branch, Outline, Scalar
-from asdffs.tree.chunked import is_chunked
-from asdffs.tree.columns import COLNAMES, COLUMNS, name_columns
-from asdffs.tree.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.tree.paths import Path
-from asdffs.tree.references import Reference, References
 from asdffs.tree.resolving import NULLS
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape

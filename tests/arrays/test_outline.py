@@ -7,10 +7,10 @@ import re
 import pytest
 from support.samples import ODD_FILES, odd_file
 
+from asdffs.arrays.branch import Branch, Outline
+from asdffs.arrays.outline import read_outline
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.errors import InvalidTreeError
-from asdffs.tree.branch import Branch, Outline
-from asdffs.tree.outline import read_outline
 from asdffs.workflows.exploding import exploded_text
 
 ARRAY = "!core/ndarray-1.0.0"

@@ -6,8 +6,8 @@ import pytest
 from support.arrays import tree_file
 from support.samples import block_bytes
 
+from asdffs.arrays.outline import read_outline
 from asdffs.dialects.asdf_1 import PLUGIN
-from asdffs.tree.outline import read_outline
 
 IMAGE = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [4]}"
 TWO = f"columns: [{{data: {IMAGE}}}, {IMAGE}]"

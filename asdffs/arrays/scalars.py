@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 from typing import Any, Final, NamedTuple
 
+from asdffs.arrays.ndarrays import Ndarray, ndarray_of
 from asdffs.dialects.base import Dialect
 from asdffs.limits import DEPTH, INDEXED
-from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.resolving import plain_value
 from asdffs.tree.syntax import nested_too_deep

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from asdffs.tree import byte_offsets
-from asdffs.tree.byte_offsets import ByteOffsets
+from asdffs.arrays import byte_offsets
+from asdffs.arrays.byte_offsets import ByteOffsets
 
 
 @pytest.mark.parametrize("letters", ["abc", "a\u00e9", "a\u20ac\U0001f600", "\U0001f600"])

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
+from asdffs.arrays.byte_offsets import ByteOffsets
+from asdffs.arrays.plain_entries import Shortened, find_indicators, plain_runs, without
 from asdffs.format.difference import common_prefix, common_suffix
-from asdffs.tree.byte_offsets import ByteOffsets
-from asdffs.tree.plain_entries import Shortened, find_indicators, plain_runs, without
 from asdffs.tree.rules import key_value
 from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
 from asdffs.tree.values import is_merge

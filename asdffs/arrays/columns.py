@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from asdffs.tree.branch import Branch
+from asdffs.arrays.branch import Branch
 
 COLUMNS: Final = "columns"
 COLNAMES: Final = "colnames"

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
+from asdffs.arrays.arrays import arrays_of
+from asdffs.arrays.scalars import LONGEST_LIST, LONGEST_TEXT, Scalars, read_scalars
 from asdffs.dialects.asdf_1 import PLUGIN as DIALECT
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import INDEXED
-from asdffs.tree.arrays import arrays_of
 from asdffs.tree.paths import format_path
-from asdffs.tree.scalars import LONGEST_LIST, LONGEST_TEXT, Scalars, read_scalars
 from asdffs.tree.tape import Tape
 from asdffs.tree.values import ValueNode, read_values
 

@@ -11,15 +11,15 @@ import codecs
 import re
 from typing import NamedTuple
 
+from asdffs.arrays.arrays import arrays_of
+from asdffs.arrays.chunked import is_chunked
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
-from asdffs.tree.arrays import arrays_of
-from asdffs.tree.chunked import is_chunked
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import Tape
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from asdffs.tree.ndarrays import Ndarray
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.tree.paths import Path
 
 #: The largest number of digits in an item number.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import quote
 
+from asdffs.arrays.arrays import find_arrays
+from asdffs.arrays.branch import Outline
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
-from asdffs.tree.arrays import find_arrays
-from asdffs.tree.branch import Outline
-from asdffs.tree.ndarrays import Ndarray
 
 #: Returns the text of the new source of an array; None keeps the old one.
 Wanted = Callable[[Ndarray], str | None]

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from asdffs.arrays.chunked import Chunked, described, is_chunked, parse_chunked
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
-from asdffs.tree.chunked import Chunked, described, is_chunked, parse_chunked
 from asdffs.tree.paths import Path
 from asdffs.tree.tagged import Found
 

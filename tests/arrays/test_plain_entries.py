@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.yaml_trees import HEAD, TreeWriter
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.plain_entries import find_indicators, plain_runs, without
+from asdffs.arrays.rechecking import entries_of
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
-from asdffs.tree.branch import Branch
-from asdffs.tree.outline import read_outline
-from asdffs.tree.plain_entries import find_indicators, plain_runs, without
-from asdffs.tree.rechecking import entries_of
 from asdffs.tree.tape import Tape
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from asdffs.arrays.branch import Branch, walk
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import REFERENCES
-from asdffs.tree.branch import Branch, walk
 
 #: The longest chain of references: each takes a few levels of Python's recursion.
 _FARTHEST: Final = 100

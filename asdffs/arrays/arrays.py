@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from asdffs.arrays.ndarrays import Ndarray, ndarray_of
 from asdffs.dialects.base import Dialect
-from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tagged import find_tagged
 from asdffs.tree.tape import Tape

@@ -24,17 +24,17 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from asdffs.arrays.branch import Outline
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.outline import outline_of, read_outline
+from asdffs.arrays.validation import check_text
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import parse_header
 from asdffs.format.tree_extent import find_comments_end
-from asdffs.tree.branch import Outline
 from asdffs.tree.locating import Location, locate
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import outline_of, read_outline
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape
-from asdffs.tree.validation import check_text
 from asdffs.tree.values import ValueNode, read_values
 
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import yaml
 
+from asdffs.arrays.datatypes import descr_of
+from asdffs.arrays.ndarrays import Ndarray, item_size
 from asdffs.errors import InvalidArrayError
-from asdffs.tree.datatypes import descr_of
-from asdffs.tree.ndarrays import Ndarray, item_size
 
 #: The largest size of an array, in bytes; file sizes have 63 bits, and include more than the array.
 _LARGEST: Final = 1 << 62

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from support.yaml_trees import HEAD, TreeWriter
 
+from asdffs.arrays import validation
+from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of
+from asdffs.arrays.validation import check_text
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
-from asdffs.tree import rules, validation
-from asdffs.tree.rechecking import CheckedBefore, Entries, entries_of
+from asdffs.tree import rules
 from asdffs.tree.tape import Tape
-from asdffs.tree.validation import check_text
 
 #: What an editor may leave in a text: ends and beginnings of all that has both, and more.
 SNIPPETS = (
