@@ -180,6 +180,7 @@ class Rank(enum.IntEnum):
     LOOK = 11
     FILE = 12
     MOVE = 13
+    TAPE = 14
 
 
 class _Held(threading.local):

@@ -24,8 +24,9 @@ from asdffs.tree.rules import key_value
 from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
 from asdffs.tree.values import is_merge
 
-#: White space and comments between two tokens.
-_NOTHING: Final = re.compile(r"(?:\s|#[^\r\n]*)*")
+#: White space, and a comment, between two tokens.
+_SPACE: Final = re.compile(r"\s*")
+_COMMENT: Final = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
 #: The smallest number of keys of a large mapping, but for the root, and how near to the root it must be.
 _MANY: Final = 8
 _NEAR: Final = 3
@@ -40,15 +41,14 @@ class Entries(NamedTuple):
     hashes: array[int]
 
 
-def entries_of(
-    tape: Tape, text: bytes, is_array: Callable[[str], bool], first_key: int | None = None
-) -> Entries | None:
+def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | None = None) -> Entries | None:
     """Return the entries of the mapping, near the root, without which most of the tree is left out.
 
-    No array may need an entry: the mapping is no array, and no alias stands for what is around it.  ``text``: that of
-    the tape.  ``first_key``: if given, return the entries of the mapping whose first key begins at this byte.
+    No array may need an entry: the mapping is no array, and no alias stands for what is around it.  ``first_key``: if
+    given, return the entries of the mapping whose first key begins at this byte.
     """
-    wanted = len(text[:first_key].decode()) if first_key is not None else -1
+    in_bytes = ByteOffsets(tape.text)
+    wanted = in_bytes.character(first_key) if first_key is not None else -1
     best, worth = -1, 0.0
     for row in _near(tape, 0, 0, is_array) if tape.kind else ():
         start, count = tape.start[row + 1], sum(1 for _ in tape.pairs(row))
@@ -62,11 +62,11 @@ def entries_of(
             best, worth = row, value
     if best < 0:
         return None
-    keys = [key for key, _ in tape.pairs(best) if not is_merge(tape, key)]
-    offsets = array("Q", (tape.start[key] for key in keys))
+    keys = array("I", (key for key, _ in tape.pairs(best) if not is_merge(tape, key)))
+    offsets = array("Q", map(tape.start.__getitem__, keys))
     offsets.append(_end(tape, best))
     hashes = array("q", (hash(key_value(tape, key)) for key in keys))
-    return Entries(ByteOffsets(text).convert(offsets), hashes)
+    return Entries(in_bytes.convert(offsets), hashes)
 
 
 def _near(tape: Tape, row: int, depth: int, is_array: Callable[[str], bool]) -> Iterator[int]:
@@ -87,8 +87,18 @@ def _end(tape: Tape, row: int) -> int:
     """Return where what follows the entries of a mapping begins."""
     if tape.kind[row] != MAPPING:
         return tape.end[row] - 1
-    found = _NOTHING.match(tape.text, tape.end[row])
-    return found.end() if found is not None else tape.end[row]
+    place = tape.end[row]
+    found: re.Match[str] | None = _SPACE.match(tape.text, place)
+    while found is not None:
+        place = found.end()
+        found = _COMMENT.match(tape.text, place) or (
+            _SPACE.match(tape.text, place) if _is_space(tape, place) else None
+        )
+    return place
+
+
+def _is_space(tape: Tape, place: int) -> bool:
+    return tape.text[place : place + 1].isspace()
 
 
 class CheckedBefore(NamedTuple):

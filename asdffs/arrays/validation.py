@@ -60,19 +60,19 @@ def check_text(
         return CheckedText(header, len(text))
     _check_extent(text, start)
     found = _read_changes(text, dialect, checked) if checked is not None else None
-    arrays, entries = found or read_checked(Tape(text), text, dialect)
+    arrays, entries = found or read_checked(Tape(text), dialect)
     return CheckedText(header, start, arrays, entries)
 
 
 def read_checked(
-    tape: Tape, text: bytes, dialect: Dialect, first_key: int | None = None
+    tape: Tape, dialect: Dialect, first_key: int | None = None
 ) -> tuple[tuple[Ndarray, ...], Entries | None]:
-    """Return the arrays of the tree in ``text``, and its entries for the next check (``rechecking``).
+    """Return the arrays of a tree, and its entries for the next check (``rechecking``).
 
     Raises ``InvalidTreeError``, also for a mapping that has a key twice.
     """
     check_tree(tape, unique=True)
-    entries = entries_of(tape, text, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag), first_key)
+    entries = entries_of(tape, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag), first_key)
     return tuple(arrays_of(tape, dialect)), entries
 
 
@@ -83,9 +83,8 @@ def _read_changes(
     rest = rest_to_read(text, checked)
     if rest is None:
         return None
-    short = rest.shortened.text
     try:
-        arrays, found = read_checked(Tape(short), short, dialect, checked.entries.offsets[0])
+        arrays, found = read_checked(Tape(rest.shortened.text), dialect, checked.entries.offsets[0])
     except InvalidTreeError:  # the whole text has the same error, which then names the place
         return None
     entries = rest.join(found)

@@ -87,7 +87,7 @@ class _Change:
             self._gone += [(entry.key, entry.stop) for name, entry in root.entries.items() if name in {*old, *new}]
         meant = self._without_anchors()
         if meant is not None:  # one alias was replaced by its value: start again with that text
-            return _Change(Tape(meant.encode())).text(old, new)
+            return _Change(Tape(meant)).text(old, new)
         found = text[: root.start] + body + text[root.end :]
         if "\n" not in text.replace("\r\n", ""):  # all lines end in CR LF, so the new ones do as well
             found = re.sub("\r?\n", "\r\n", found)
@@ -160,7 +160,7 @@ def _in_one_line(text: str) -> str:
     """Return an entry in flow style as one line.  Raises ``InvalidTreeError`` if that is not possible."""
     if "\n" not in text:
         return text
-    tape = Tape(f"{{{text}}}".encode())
+    tape = Tape(f"{{{text}}}")
     if tape.anchors:
         sentence = f"{text.partition(':')[0]} is in flow style over several lines; write it in block style"
         raise InvalidTreeError(sentence)

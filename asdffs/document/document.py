@@ -202,11 +202,10 @@ class Document(ForPrograms):
 
     def _look_at_tree(self) -> None:
         tree, version = self.tree, self.tree.version
-        text = tree.text()
-        with self.report.progress.over("looking at the tree", len(text)), self.scheduler.waiting():
+        with self.report.progress.over("looking at the tree", tree.size):
             try:
                 warnings, entries = self.fit.look_at(
-                    text, lambda: self.tree.version == version and not self.scheduler.stopping
+                    lambda: self.tree.version == version and not self.scheduler.stopping
                 )
             except StoppedError:
                 return

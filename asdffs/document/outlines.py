@@ -19,6 +19,7 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.tree.paths import Path
+from asdffs.tree.tape import decoded
 
 logger = logging.getLogger(__name__)
 
@@ -70,18 +71,22 @@ class Outlines:
         return "little" if orders[:1] == ["little"] else "big"
 
     def _read(self) -> None:
-        from asdffs.arrays.outline import read_outline
+        from asdffs.arrays.outline import outline_of
 
         with self._change.entered(patiently=True):
             tree = self._tree()
             text, version = tree.text(), tree.version
         try:
+            characters = decoded(text)
+            del text
+            tape = tree.tape(characters, version)
             with self._scheduler.waiting():
-                outline = read_outline(text, tree.dialect, spans=False)
+                outline = outline_of(tape, tree.dialect, spans=False)
+                del tape
                 _stamp(outline, self._outline, self._changes.stamp(TREE))
         except InvalidTreeError as err:
             logger.warning("%s: arrays cannot be shown: %s", self._path, err)
-            outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())
+            outline = _EMPTY
         with self._scheduler.waiting():  # freeing a large outline takes a while
             self._outline, old = outline, self._outline
             _take_apart(old)

@@ -6,9 +6,11 @@ holds the main lock.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from asdffs.allocator import give_back
 from asdffs.arrays.arrays import find_arrays
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.dialects.base import Dialect
@@ -19,8 +21,9 @@ from asdffs.errors import InvalidTreeError, NoRoomError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.tree_extent import complete_last_line
-from asdffs.scheduling import Scheduler
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
+from asdffs.tree.tape import Tape
 
 if TYPE_CHECKING:
     from asdffs.arrays.rechecking import Entries
@@ -54,6 +57,9 @@ class TreeEditor:
         self._dialect = dialect
         self._policy = policy
         self._entries: Entries | None = None
+        self._parsing = RankedLock(scheduler, Rank.TAPE)
+        self._tape: weakref.ref[Tape] | None = None
+        self._taped = -1
 
     @property
     def dialect(self) -> Dialect:
@@ -72,6 +78,20 @@ class TreeEditor:
     def text(self) -> bytes:
         """Return the whole text.  Raises ``OSError``."""
         return self._transaction.backend.read_at(0, self.size)
+
+    def tape(self, text: str, version: int, go_on: Callable[[], bool] = lambda: True) -> Tape:
+        """Return the tape of ``text``, which was the whole text at ``version``.
+
+        Whoever asks while another has the tape of that version gets the same one, because a large tree makes a large
+        tape.  Other requests are served while the text is parsed.  Raises as ``Tape``.
+        """
+        with self._parsing.entered(patiently=True):
+            kept = self._tape() if self._tape is not None and self._taped == version else None
+            if kept is None:
+                with self._scheduler.waiting():
+                    kept = Tape(text, go_on)
+                self._tape, self._taped = weakref.ref(kept), version
+            return kept
 
     def arrays(self) -> tuple[Ndarray, ...]:
         """Return the ndarrays of the committed tree; none if it is not valid YAML."""
@@ -142,7 +162,10 @@ class TreeEditor:
         head = self._transaction.backend.read_at(0, layout.text_start)
         known = CheckedBefore(self._text_again, self._entries) if self._entries is not None else None
         with self._scheduler.waiting():
-            return check_text(new, self._dialect, had_tree=layout.has_tree, before=head, checked=known)
+            try:
+                return check_text(new, self._dialect, had_tree=layout.has_tree, before=head, checked=known)
+            finally:
+                give_back()  # what follows needs much memory, too
 
     def _text_again(self) -> bytes:
         """Return the whole text, for a thread that does not hold the main lock."""

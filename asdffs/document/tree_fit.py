@@ -9,6 +9,7 @@ import functools
 import logging
 from collections.abc import Callable
 
+from asdffs.allocator import give_back
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import ArrayFault, fault_in_block
 from asdffs.arrays.rechecking import Entries
@@ -20,7 +21,7 @@ from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, NotPermittedError, Remedy
 from asdffs.scheduling import Scheduler
-from asdffs.tree.tape import Tape
+from asdffs.tree.tape import decoded
 
 logger = logging.getLogger(__name__)
 
@@ -144,20 +145,29 @@ class TreeFit:
         anew, self._shrunk = now != self._shrunk, now
         return anew
 
-    def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[tuple[str, ...], Entries | None]:
-        """Return the warnings about ``text``, which was the committed tree, and its entries if it is valid.
+    def look_at(self, go_on: Callable[[], bool]) -> tuple[tuple[str, ...], Entries | None]:
+        """Return the warnings about the committed tree, and its entries if it is valid.
 
-        For the entries, see ``rechecking``.  The caller does not hold the main lock.  Raises ``StoppedError`` soon
-        after ``go_on()`` returns False.
+        For the entries, see ``rechecking``.  Other requests are served meanwhile.  Raises ``StoppedError`` soon after
+        ``go_on()`` returns False.
         """
-        judge = _Judge(self._contents.count, self._size_or_none)
+        tree = self._tree
         try:
-            arrays, entries = read_checked(Tape(text, go_on), text, self._tree.dialect)
+            tape = tree.tape(decoded(tree.text()), tree.version, go_on)
+            with self._scheduler.waiting():
+                arrays, entries = read_checked(tape, tree.dialect)
         except InvalidTreeError as err:
             return (f"the tree is not valid: {err}",), None
+        with self._scheduler.waiting():
+            del tape
+            give_back()  # it was large, and a save may come next
+            return self._judged(arrays), entries
+
+    def _judged(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
+        judge = _Judge(self._contents.count, self._size_or_none)
         for array in arrays:
             judge.take(array)
-        return tuple(judge.warnings), entries
+        return tuple(judge.warnings)
 
     def note(self, warnings: tuple[str, ...]) -> None:
         """Put the warnings into the report, and new ones into the log; also that the file is truncated."""
@@ -174,11 +184,8 @@ class TreeFit:
 
     def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
         """Return warnings about arrays that cannot be shown, of those with elements in blocks."""
-        judge = _Judge(self._contents.count, self._size_or_none)
         with self._scheduler.waiting():
-            for array in arrays:
-                judge.take(array)
-        return tuple(judge.warnings)
+            return self._judged(arrays)
 
     def _size_or_none(self, number: int) -> int | None:
         with self._scheduler.resumed():

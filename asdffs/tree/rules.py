@@ -39,7 +39,7 @@ _AT_ONCE: Final = 4096
 _MOST_KNOWN: Final = 4096
 _LONGEST_KNOWN: Final = 60
 #: From so many keys on, those of a mapping are compared by their hashes, eight bytes each.
-LARGE: Final = 1 << 16
+LARGE: Final = 1 << 13
 _PAIR: Final = "each entry of an ordered mapping must be a mapping of one key"
 
 
@@ -168,10 +168,7 @@ class _Keys:
 
     def _compare_hashes(self, row: int, hashes: array[int]) -> None:
         """Compare the keys of a large mapping that have the same hash as another one."""
-        import numpy as np  # few trees have so many keys
-
-        values, counts = np.unique(np.frombuffer(hashes, "i8"), return_counts=True)
-        again = {int(value) for value in values[counts > 1]}
+        again = _repeated(hashes)
         if again:
             places = (key for key, found in zip(self._rows(row), hashes, strict=True) if found in again)
             self._find_twice(row, places)
@@ -190,6 +187,19 @@ class _Keys:
                     f"the key {name[:SHOWN]!r} is in line {tape.line(before)} already; remove or rename one of the "
                     "two, because programs read only one",
                 )
+
+
+def _repeated(hashes: array[int]) -> set[int]:
+    """Return the numbers that are there more than once; needs as much memory again, and little more."""
+    parts = [array("q") for _ in range(2 * len(hashes) // LARGE + 1)]
+    for one in hashes:
+        parts[one % len(parts)].append(one)
+    found: set[int] = set()
+    for part in parts:
+        if len(set(part)) < len(part):
+            seen: set[int] = set()
+            found |= {one for one in part if one in seen or seen.add(one)}  # type: ignore[func-returns-value]
+    return found
 
 
 def key_value(tape: Tape, key: int) -> object:

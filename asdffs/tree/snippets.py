@@ -134,7 +134,7 @@ def write_key(key: str) -> str:
 
 def _tape_of(text: str) -> Tape:
     """Return the tape of a new value.  Raises ``InvalidTreeError``, ``UnicodeError``."""
-    tape = Tape(text.encode())
+    tape = Tape(text)
     if tape.anchors:
         raise InvalidTreeError("a new value cannot have an anchor or an alias")
     if not tape.kind:

@@ -18,14 +18,14 @@ _TOO_DEEP: Final = "exceeded maximum nesting depth"
 TOO_DEEP: Final = f"nested more than {DEPTH} deep; the asdf library could not read it"
 
 
-def syntax_error(err: yaml.YAMLError, text: bytes) -> InvalidTreeError:
+def syntax_error(err: yaml.YAMLError, text: str) -> InvalidTreeError:
     """Return the error for a tree that the YAML parser refused, with its place in ``text`` and the parser's words."""
     problem = getattr(err, "problem", None) or getattr(err, "reason", None)
     mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
     if problem == _TOO_DEEP:
         return invalid_at(TOO_DEEP, mark)
     if mark is None and isinstance(err, yaml.reader.ReaderError):
-        line = text.count(b"\n", 0, err.position) + 1
+        line = text.count("\n", 0, err.position) + 1
         return InvalidTreeError(f"a character that YAML does not allow: {problem}", line=line)
     return invalid_at(problem or "not YAML", mark)
 

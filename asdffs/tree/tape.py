@@ -89,6 +89,7 @@ class Tape:
     """
 
     __slots__ = (
+        "__weakref__",
         "_anchored",
         "_blocks",
         "_breaks",
@@ -107,15 +108,12 @@ class Tape:
         "text",
     )
 
-    def __init__(self, text: bytes, go_on: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, text: bytes | str, go_on: Callable[[], bool] = lambda: True) -> None:
         """Parse ``text``; ``go_on()`` is called every few thousand nodes.
 
         Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
         """
-        try:
-            self.text = text.decode()
-        except UnicodeDecodeError as err:
-            raise not_utf8(text, err) from err
+        self.text = text if isinstance(text, str) else decoded(text)
         self.kind = bytearray()
         self.start, self.end, self.next = array("I"), array("I"), array("I")
         self.tags: dict[int, str] = {}
@@ -129,14 +127,13 @@ class Tape:
         self._last_end = 0
         self._open: list[int] = []
         try:
-            self._parse(text, go_on)
+            self._parse(go_on)
         except yaml.YAMLError as err:
-            raise syntax_error(err, text) from err
+            raise syntax_error(err, self.text) from err
         self._anchored.clear()
 
-    def _parse(self, text: bytes, go_on: Callable[[], bool]) -> None:
-        # ASDF's drafts begin with a directive that no parser of YAML knows (YAML 1.1, section 4.1.1)
-        loader = _Loader(b"#" + text[1:] if text.startswith(b"%ASDF") else text)
+    def _parse(self, go_on: Callable[[], bool]) -> None:
+        loader = _Loader(_Stream(self.text))
         events = iter(loader.get_event, None)
         try:
             while go_on():
@@ -298,7 +295,7 @@ class Tape:
         if self._breaks is None:
             usual = self.text.isascii() and "\r" not in self.text
             breaks = (_LINE_FEED if usual else _BREAK).finditer(self.text)
-            self._breaks = array("I", [found.end() for found in breaks])
+            self._breaks = array("I", (found.end() for found in breaks))
         return bisect_right(self._breaks, place) + 1
 
     def column(self, row: int) -> int:
@@ -330,6 +327,29 @@ class Tape:
         """Return whether an alias is in a row."""
         found = bisect_left(self.aliases, row)
         return found < len(self.aliases) and self.aliases[found] < self.next[row]
+
+
+class _Stream:
+    """What libyaml reads: the text in pieces, so that it need not be encoded as a whole."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+
+    def read(self, size: int) -> str:
+        """Return the next characters."""
+        start, self._place = self._place, self._place + size
+        piece = self._text[start : self._place]
+        # ASDF's drafts begin with a directive that no parser of YAML knows (YAML 1.1, section 4.1.1)
+        return "#" + piece[1:] if start == 0 and piece.startswith("%ASDF") else piece
+
+
+def decoded(text: bytes) -> str:
+    """Return a text in UTF-8 as characters.  Raises ``InvalidTreeError``."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as err:
+        raise not_utf8(text, err) from err
 
 
 def behind_properties(text: str, start: int) -> tuple[int, int]:

@@ -191,21 +191,20 @@ _MOST_WORDS: Final = 1 << 14
 _LONGEST_WORD: Final = 64
 
 
-def keyed(tape: Tape, row: int) -> list[tuple[str, int, int]]:
-    """Return the text of each key of a mapping, its row and that of its value.
+def keyed(tape: Tape, row: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the text of each key of a mapping, its row and that of its value.
 
     The text of a merge key is the object ``MERGE``; that of a quoted ``'<<'`` is not.
 
     Key after key is looked at by every reader of a tree, so this is written to take little time.
     """
     text, start, end, following, words = tape.text, tape.start, tape.end, tape.next, _WORDS
-    key, behind, found = row + 1, following[row], list[tuple[str, int, int]]()
+    key, behind = row + 1, following[row]
     while key < behind:
         value = following[key]
         name = text[start[key] : end[key]]
-        found.append((name if name in words else _name_of(tape, key), key, value))
+        yield name if name in words else _name_of(tape, key), key, value
         key = following[value]
-    return found
 
 
 def _name_of(tape: Tape, key: int) -> str:

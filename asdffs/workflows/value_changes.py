@@ -83,7 +83,7 @@ def change_values(tape: Tape, changes: Sequence[ValueChange], rules: Rules) -> C
     text, edits, notes = tape.text, [], []
     for change in changes:
         if text is not tape.text:
-            tape = Tape(text.encode())
+            tape = Tape(text)
         edit = _edit(tape, change, rules)
         if edit is not None:
             text = edit.apply(text)
@@ -135,7 +135,7 @@ def _is_undone(text: str, start: int, note: Note) -> bool:
 
 def _is_missing(text: str, path: str) -> bool:
     try:
-        return bool(locate(Tape(text.encode()), parse_path(path)).missing)
+        return bool(locate(Tape(text), parse_path(path)).missing)
     except MissingValueError:
         return True
 
@@ -170,7 +170,7 @@ def _around(text: str, start: int, end: int) -> tuple[str, str]:
 def _start(text: str, note: Note) -> int:
     """Return where the edit of ``note`` begins, or -1 if its anchor is missing."""
     try:
-        found = locate(Tape(text.encode()), parse_path(note.anchor) if note.anchor != "." else ())
+        found = locate(Tape(text), parse_path(note.anchor) if note.anchor != "." else ())
     except (InvalidTreeError, MissingValueError):
         return -1
     return -1 if found.missing else found.start + note.distance

@@ -17,4 +17,5 @@ def test_as_the_encoded_text_says(letters: str, size: int, monkeypatch: pytest.M
     rng = random.Random(size)
     text = "".join(rng.choices(letters, k=size))
     offsets = [*range(size + 1), *rng.choices(range(size + 1), k=20)]
-    assert [*ByteOffsets(text.encode()).convert(offsets)] == [len(text[:offset].encode()) for offset in offsets]
+    assert [*ByteOffsets(text).convert(offsets)] == [len(text[:offset].encode()) for offset in offsets]
+    assert [ByteOffsets(text).character(len(text[:offset].encode())) for offset in offsets] == offsets

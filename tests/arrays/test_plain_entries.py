@@ -40,7 +40,7 @@ def facts(text: str) -> list[Any]:
 
 def shortened(text: str) -> str:
     raw = text.encode()
-    entries = entries_of(Tape(raw), raw, ASDF1.is_ndarray)
+    entries = entries_of(Tape(raw), ASDF1.is_ndarray)
     assert entries is not None
     return without(raw, plain_runs(entries.offsets[1:], find_indicators(raw))).text.decode()
 

@@ -12,7 +12,7 @@ from support.samples import block_bytes
 from support.yaml_trees import HEAD
 
 from asdffs.arrays import validation
-from asdffs.document import tree_fit
+from asdffs.document import tree_editor
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import InvalidTreeError
@@ -101,7 +101,7 @@ def test_a_save_waits_for_a_look(document: Document, read: list[int], monkeypatc
         assert go_on.wait(60)
         return Tape(text, wanted)
 
-    monkeypatch.setattr(tree_fit, "Tape", slow)
+    monkeypatch.setattr(tree_editor, "Tape", slow)
     done: list[bytes] = []
 
     def looking() -> None:
