@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).with_name("lint-imports")
 DOWN = "Imports go down only; siblings do not see each other"
 FUSE = "Only mount/ knows FUSE"
-PURE = "format/, tree/ and pictures/ are pure: they open nothing and wait for nothing"
+PURE = "format/, tree/, arrays/ and pictures/ are pure: they open nothing and wait for nothing"
 CYCLES = "No module imports itself by way of others"
 
 #: A line that is added to a module, and the contract that it breaks.
