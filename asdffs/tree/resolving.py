@@ -47,6 +47,11 @@ _REMEMBERED: Final = 64
 
 def plain_value(text: str) -> Any:
     """Return the value of a scalar without quotes and tag; of a text, the text itself."""
+    return _plain_value(text) if len(text) <= _REMEMBERED else _plain_value.__wrapped__(text)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _plain_value(text: str) -> Any:
     if text[:1] not in NUMBERS_BEGIN and len(text) > _LONGEST_WORD:
         return text
     if text.isdecimal() and text[0] != "0" and len(text) < _LONGEST_SHORT and text.isascii():
@@ -55,7 +60,7 @@ def plain_value(text: str) -> Any:
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
-    return _resolved(text) if len(text) <= _REMEMBERED else _resolved.__wrapped__(text)
+    return tagged_value(tag_of(text), text)
 
 
 _LONGEST_WORD: Final = max(map(len, WORDS))
@@ -64,11 +69,6 @@ _LONGEST_WORD: Final = max(map(len, WORDS))
 def tagged_value(tag: str, text: str) -> Any:
     """Return the value of a scalar with a tag; the text, where it is not what the tag says."""
     return _constructed(tag, text) if tag in _CONSTRUCTED else text
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _resolved(text: str) -> Any:
-    return tagged_value(tag_of(text), text)
 
 
 def tag_of(text: str) -> str:
