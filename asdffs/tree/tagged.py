@@ -80,8 +80,9 @@ class Facts:
     def at(self, row: int, depth: int = 0) -> Any:
         """Return what a row says.  Raises ``InvalidTreeError`` if aliases make too much of it."""
         tape = self._tape
-        if tape.kind[row] == ALIAS or self._aliased:
-            row = self._followed(row)
+        if tape.kind[row] == ALIAS:
+            row = tape.target(row)
+            self.count(row)
         if tape.kind[row] == SCALAR:
             value = scalar_value(tape, row)
             return value if type(value) is int else tape.scalar(row)
@@ -100,18 +101,14 @@ class Facts:
                 continue
             found[name] = None if name in self._skip else self.at(value, depth + 1)
         for source in merged:
-            entries = self.mapping(self._followed(source), depth + 1)
+            self.count(source)
+            entries = self.mapping(source, depth + 1)
             found |= {name: value for name, value in entries.items() if name not in found}
         return found
 
-    def _followed(self, row: int) -> int:
-        """Return the row that an alias stands for, and count it and all that is read because of aliases."""
-        self.count(row)
-        return self._tape.target(row)
-
     def count(self, row: int) -> None:
-        """Count a row that is read again.  Raises ``InvalidTreeError`` if there are too many."""
-        self._aliased += 1
+        """Count a row that is read again, with all in it.  Raises ``InvalidTreeError`` if there are too many."""
+        self._aliased += self._tape.next[row] - row
         if self._aliased > REPLAYED:
             raise InvalidTreeError(
                 f"aliases lead to aliases without end: at most {REPLAYED:,} values are read again",

@@ -149,3 +149,15 @@ def test_sources_with_anchors_aliases_and_merges_are_rewritten() -> None:
         body.replace("source: 2", "source: x0002.asdf").replace("&s 0", "&s x0000.asdf").replace("*s ", "x0000.asdf ")
     )
     assert found == f"{HEAD}{wanted}...\n"
+
+
+def test_one_alias_does_not_count_what_is_read_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what aliases stand for is limited, not what is written."""
+    monkeypatch.setattr("asdffs.tree.tagged.REPLAYED", 20)
+    array = "!core/ndarray-1.0.0 {source: 0, datatype: *t, byteorder: big, shape: [3]}"
+    other = array.replace("*t", "int8")
+    few = f"{HEAD}t: &t int8\na: {array}\n" + "".join(f"b{n}: {other}\n" for n in range(50)) + "...\n"
+    assert len(read_outline(few.encode(), ASDF_1).arrays) == 51
+    many = f"{HEAD}t: &t int8\n" + "".join(f"b{n}: {array}\n" for n in range(50)) + "...\n"
+    with pytest.raises(InvalidTreeError, match="at most 20 values are read again"):
+        read_outline(many.encode(), ASDF_1)
