@@ -16,7 +16,7 @@ from asdffs.tree.resolving import plain_value
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import MERGE, entry_rows, keyed, scalar_value
+from asdffs.tree.values import MERGE, OMAP, entry_rows, keyed, scalar_value
 
 #: A list with more items is data, not metadata.
 LONGEST_LIST: Final = 100
@@ -75,6 +75,8 @@ class _Walk:
                 found.values[name] = value
         elif tape.next[row] == row + 1:
             found.empty.extend([name] if name else [])
+        elif tape.tags.get(row) == OMAP:
+            found.left_out.append(name)  # its values are found by keys and by numbers, which only the file tells
         elif len(path) > DEPTH:
             raise nested_too_deep(tape.line(row))
         elif kind in MAPPINGS:

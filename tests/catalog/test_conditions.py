@@ -423,3 +423,12 @@ def test_regression_an_empty_condition_selected_every_file(tmp_path: Path, call:
         done = call(*words, "--where", "")
         assert (done.code, done.out) == (2, ""), words
     assert call("get", "n", *paths).out.split()[1::2] == ["1", "2"]
+
+
+def test_values_of_ordered_mappings_are_found(tmp_path: Path, call: Call) -> None:
+    paths = write(tmp_path / "a", "o: !!omap [a: 1, b: {c: 2}]", "o: !!omap\n- !!omap\n  a: 5", "o: {a: 1}")
+    assert call("index", tmp_path / "a").code == 0
+    for text, numbers in (("o.a == 1", [0, 2]), ("exists o.b.c", [0]), ("o[1].b.c == 2", [0]), ("o.a > 1", [1])):
+        wanted = [paths[number] for number in numbers]
+        assert call("find", text).out.splitlines() == wanted, text
+        assert call("get", "o", "--where", text, *paths).out.count("asdf") == len(wanted), text
