@@ -11,10 +11,10 @@ Spans are in characters.  Pure; built once per tree.
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline, Scalar
@@ -33,8 +33,8 @@ from asdffs.tree.values import MERGE, Merges, keyed, merged_rows, scalar_value
 _LONGEST: Final = 80
 #: Keys below which scalars are kept even without an array: headers of .fits files are made from them.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
-#: Where such a key, or one of a reference, may be; a backslash may hide one.
-_SOUGHT: Final = re.compile(r"\$ref|meta|wcsinfo|header|colnames|\\")
+#: What is where such a key, or one of a reference, may be; a backslash may hide one.
+_SOUGHT: Final = ("$ref", "\\", *sorted(_METADATA))
 #: A scalar with more characters, quotes and escapes included, is longer than that.
 _MOST_WRITTEN: Final = 12 * _LONGEST
 #: Attributes that are equal in many arrays.
@@ -78,7 +78,7 @@ class _Walk:
         tape = self._tape
         tagged = (row for row, tag in tape.tags.items() if self._is_ndarray(tag) or is_chunked(tag))
         rows = {*tagged, *tape.aliases, *tape.anchors}
-        found = (match.start() for match in _SOUGHT.finditer(tape.text))
+        found = (place for word in _SOUGHT for place in _places_of(word, tape.text))
         return array("I", sorted({*(tape.start[row] for row in rows), *found}))
 
     def _leads(self, row: int) -> bool:
@@ -283,3 +283,10 @@ class _Walk:
         tape = self._tape
         rows = range(row + 1, tape.next[row])
         return any(tape.kind[one] == SCALAR and tape.is_plain(one) and tape.scalar(one) in NULLS for one in rows)
+
+
+def _places_of(word: str, text: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
