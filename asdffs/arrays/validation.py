@@ -67,13 +67,18 @@ def check_text(
 def read_checked(
     tape: Tape, dialect: Dialect, first_key: int | None = None
 ) -> tuple[tuple[Ndarray, ...], Entries | None]:
-    """Return the arrays of a tree, and its entries for the next check (``rechecking``).
+    """Return the arrays of a tree, and its entries for the next check.  See ``checked_entries``."""
+    entries = checked_entries(tape, dialect, first_key)
+    return tuple(arrays_of(tape, dialect)), entries
+
+
+def checked_entries(tape: Tape, dialect: Dialect, first_key: int | None = None) -> Entries | None:
+    """Check a tree, and return its entries for the next check (``rechecking``).
 
     Raises ``InvalidTreeError``, also for a mapping that has a key twice.
     """
     check_tree(tape, unique=True)
-    entries = entries_of(tape, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag), first_key)
-    return tuple(arrays_of(tape, dialect)), entries
+    return entries_of(tape, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag), first_key)
 
 
 def _read_changes(

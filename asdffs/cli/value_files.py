@@ -169,10 +169,11 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
     text = b""
     if wanted.where or wanted.dry_run:
         text = read_text(path)
-        if not _is_selected(text, wanted, result):
+        values = Values(text)
+        if not _is_selected(values, wanted, result):
             return
         if wanted.dry_run:
-            new, _ = _edited(path, text, wanted, result)
+            new, _ = _edited(path, values.tape, wanted, result)
             from asdffs.workflows.text_difference import unified
 
             lines = unified(text.decode().split("\n"), new.split("\n"), path, path)
@@ -187,10 +188,12 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
     settings = Settings(schema=wanted.schema)
     with opened_to_write(path, wanted.command, settings, stateless=True, below=wanted.below) as (document, _):
         now = document.tree.text()
-        if now != text and not _is_selected(now, wanted, result):  # it was changed before it was locked
+        values = Values(now)
+        if now != text and not _is_selected(values, wanted, result):  # it was changed before it was locked
             return
-        new, notes = _edited(path, now, wanted, result)
+        new, notes = _edited(path, values.tape, wanted, result)
         if result.edits:
+            document.note_tape(values.tape)
             _record(wanted, path, state="begun", notes=notes)
             document.commit_tree(new.encode())
             document.finish()
@@ -199,15 +202,14 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
             result.doubts = document.doubts()
 
 
-def _is_selected(text: bytes, wanted: Wanted, result: Result) -> bool:
-    """Return whether ``--where`` selects a file with this text, and note it in ``result``."""
-    result.selected = not wanted.where or Values(text).hold(parse_condition(wanted.where))
+def _is_selected(values: Values, wanted: Wanted, result: Result) -> bool:
+    """Return whether ``--where`` selects a file with these values, and note it in ``result``."""
+    result.selected = not wanted.where or values.hold(parse_condition(wanted.where))
     return result.selected
 
 
-def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
+def _edited(path: str, tape: Tape, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
     """Return the new text and the notes for the record, and add the edits to ``result``."""
-    tape = Tape(text)
     if wanted.notes is not None:
         new, taken, stayed = take_back(tape.text, wanted.notes[path])
         result.edits = [_shown(note.path, note.new, note.old, "") for note in taken]

@@ -24,13 +24,13 @@ from asdffs.document.for_programs import ForPrograms
 from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.report import Report
 from asdffs.document.state import FileState, Parts, Setup
-from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
+from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, NoRoomError, TreeChangedError
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Backend, Folder
-from asdffs.tree.tape import StoppedError
+from asdffs.tree.tape import StoppedError, Tape
 
 if TYPE_CHECKING:
     from asdffs.document.values import TreeMapping
@@ -125,6 +125,15 @@ class Document(ForPrograms):
             arrays = self.tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
             self.fit.warn(arrays)
         self.contents.reorder()
+
+    def note_tape(self, tape: Tape) -> None:
+        """Check ``tape``, that of the committed tree, so that the next commit reads only what it changes."""
+        from asdffs.arrays.validation import checked_entries
+
+        try:
+            self.tree.note_entries(checked_entries(tape, self.dialect))
+        except InvalidTreeError:
+            return  # the commit reads the whole text, and says what is wrong
 
     def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` if the options ``strict`` or ``schema`` refuse the draft."""
