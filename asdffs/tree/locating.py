@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final, Literal, NamedTuple
 
-from asdffs.errors import MissingValueError
+from asdffs.errors import MissingValueError, Remedy
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, Tape
 from asdffs.tree.values import OMAP, is_merge, merged_rows
@@ -249,3 +249,24 @@ class _Walk:
             last_end=tape.end[last] if last >= 0 else start,
             next_start=tape.start[following] if 0 <= following < tape.next[row] else None,
         )
+
+
+def missing(path: Path, found: Location, *, creates: bool = False) -> MissingValueError:
+    """Return the error for a path that is not in the tree.  ``creates``: the caller could create the parents."""
+    have = format_path(path[: len(path) - len(found.missing)])
+    where = "the tree" if have == "." else have
+    sentence = f"{format_path(path)}: there is no such value; {where} has no {_step(found.missing[0])}"
+    more = len(found.missing) > 1 and all(isinstance(step, str) for step in found.missing)
+    return MissingValueError(
+        sentence, line=found.line or None, remedy=Remedy.CREATE_PARENTS if more and creates else None
+    )
+
+
+def _step(step: str | int) -> str:
+    return f"item {step}" if isinstance(step, int) else f"key {step!r}"
+
+
+def both_places(twice: tuple[str, int, int]) -> str:
+    """Return a sentence about a key that its mapping has twice."""
+    key, first, second = twice
+    return f"the key {key!r} is in line {first} and again in line {second}"

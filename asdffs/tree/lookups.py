@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from asdffs.errors import MissingValueError
-from asdffs.tree.locating import Location, locate
+from asdffs.tree.locating import Location, both_places, locate, missing
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.tape import Tape
 from asdffs.tree.values import Nodes, ValueNode
@@ -45,8 +45,6 @@ class Values:
 
     def twice(self, path: Path) -> str:
         """Return a sentence about a key of ``path`` that its mapping has twice; empty without one."""
-        from asdffs.tree.value_edits import both_places  # seldom needed, and slow to import
-
         found = self._located(path)
         return both_places(found.twice) if found is not None and found.twice is not None else ""
 
@@ -76,8 +74,6 @@ class Values:
 
     def missing(self, path: Path) -> str:
         """Return a sentence about ``path``, which leads to nothing: where it ends."""
-        from asdffs.tree.value_edits import missing  # seldom needed, and slow to import
-
         other = tuple(step for one in path for step in str(one).split("/") if step)  # as other commands print paths
         if other != path and self.find(other) is not None:
             return f"{format_path(path)}: there is no such value; write {format_path(other)}"

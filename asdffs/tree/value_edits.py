@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from asdffs.errors import InvalidTreeError, MissingValueError, Remedy, SharedValueError, ValueRefusedError
-from asdffs.tree.locating import Container, Location, locate
+from asdffs.errors import InvalidTreeError, Remedy, SharedValueError, ValueRefusedError
+from asdffs.tree.locating import Container, Location, both_places, locate, missing
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, same, text_value, write_key, write_value
 from asdffs.tree.tape import Tape, behind_properties
@@ -162,21 +162,6 @@ def _existing(tape: Tape, path: Path) -> Location:
     return found
 
 
-def missing(path: Path, found: Location, *, creates: bool = False) -> MissingValueError:
-    """Return the error for a path that is not in the tree.  ``creates``: the caller could create the parents."""
-    have = format_path(path[: len(path) - len(found.missing)])
-    where = "the tree" if have == "." else have
-    sentence = f"{format_path(path)}: there is no such value; {where} has no {_step(found.missing[0])}"
-    more = len(found.missing) > 1 and all(isinstance(step, str) for step in found.missing)
-    return MissingValueError(
-        sentence, line=found.line or None, remedy=Remedy.CREATE_PARENTS if more and creates else None
-    )
-
-
-def _step(step: str | int) -> str:
-    return f"item {step}" if isinstance(step, int) else f"key {step!r}"
-
-
 def _check_shared(found: Location, path: Path, *, shared: bool, removes: bool = False, parent: bool = False) -> None:
     """Raise ``ValueRefusedError`` if the edit would change more than the value at ``path``.
 
@@ -315,12 +300,6 @@ def _added(text: str, found: Location, path: Path, new: NewValue, *, create: boo
     if start == box.last_end and text[start - 1 : start] == "\n":
         return Edit(path, start, "", entry + newline, box.line, path, -before)
     return Edit(path, start, "", newline + entry, box.line, path, -len(newline) - before)
-
-
-def both_places(twice: tuple[str, int, int]) -> str:
-    """Return a sentence about a key that its mapping has twice."""
-    key, first, second = twice
-    return f"the key {key!r} is in line {first} and again in line {second}"
 
 
 def _line_end(text: str, place: int) -> int:
