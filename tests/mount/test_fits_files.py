@@ -89,7 +89,7 @@ def test_set_tells_that_jwst_may_not_read_the_value(file: Path) -> None:
 
 def test_an_array_that_the_tree_describes_wrongly_is_a_fault(file: Path) -> None:
     environment = environment_in(file.parent)
-    asdffs("set", "data.shape=[30, 40]", file, environment=environment)
+    asdffs("set", "data.shape:=[30, 40]", file, environment=environment)
     done = asdffs("check", file, environment=environment)
     assert done.returncode == 4
     assert "its shape is [30, 40], and the data of the FITS extension have [40, 30]" in done.stdout + done.stderr
