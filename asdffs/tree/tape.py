@@ -71,8 +71,6 @@ _BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _STYLED: Final = "'\"|>"
 #: Events that are alive at once: more of them wake Python's garbage collector, which takes as long as the parser.
 _AT_ONCE: Final = 64
-#: Characters of a text whose scalars are kept as the parser made them: that takes memory, and saves time.
-_SMALL: Final = 1 << 20
 #: Batches between two calls of ``go_on``: about ten milliseconds.
 _BATCHES: Final = 128
 
@@ -86,7 +84,6 @@ class Tape:
 
     ``text``: what was parsed.  ``kind``: of each row.  ``start``, ``end``: its characters, with tag and anchor; a
     collection in block style ends where its last scalar, alias or bracket ends.  ``next``: the row behind it.
-    ``texts``: of the rows that are scalars, for a small text only: ``scalar`` returns the same.
     ``tags``, ``anchors``: of the rows that have one.  ``aliases``: the rows that are aliases, in order, and for each
     the row that it stands for.  ``prefix``: the directives before the document, with ``---``.
     """
@@ -109,7 +106,6 @@ class Tape:
         "tags",
         "targets",
         "text",
-        "texts",
     )
 
     def __init__(self, text: bytes | str, go_on: Callable[[], bool] = lambda: True) -> None:
@@ -126,7 +122,6 @@ class Tape:
         self.prefix = ""
         self._anchored: dict[str, int] = {}
         self._blocks: dict[int, str] = {}
-        self.texts: list[str | None] | None = [] if len(self.text) <= _SMALL else None
         self._breaks: array[int] | None = None
         self._documents = 0
         self._last_end = 0
@@ -154,9 +149,6 @@ class Tape:
     def _add(self, batch: list[Any]) -> None:
         """Add the rows of some events.  What is done for each event takes most of the time of every reader."""
         kinds = bytearray(map(_CODES.__getitem__, map(type, batch)))
-        texts: Any = None
-        if self.texts is not None:
-            texts = [event.value if kind == SCALAR else None for event, kind in zip(batch, kinds, strict=True)]
         starts: Any = [event.start_mark.index for event in batch]
         ends: Any = [event.end_mark.index for event in batch]
         first = len(self.kind)
@@ -169,9 +161,6 @@ class Tape:
         if len(rows) < len(kinds):
             chosen = kinds.translate(_HAS_ROW)
             starts, ends = list(compress(starts, chosen)), list(compress(ends, chosen))
-            texts = compress(texts, chosen) if texts else None
-        if texts is not None and self.texts is not None:
-            self.texts += texts
         self.kind += rows
         self.start.fromlist(starts)
         self.end.fromlist(ends)
@@ -271,9 +260,6 @@ class Tape:
 
         Most scalars are such, and this says so with one look at their text.
         """
-        if self.texts is not None:
-            kept = self.texts[row]
-            return kept if kept and self.text[self.start[row]].isalnum() else None
         text = self.text[self.start[row] : self.end[row]]
         return text if text[:1].isalnum() and text.isprintable() else None  # line ends are not printable
 
@@ -287,8 +273,6 @@ class Tape:
 
     def scalar(self, row: int) -> str:
         """Return the text of a scalar, without quotes, escapes and the breaks of folded lines."""
-        if self.texts is not None:
-            return self.texts[row] or ""
         if (word := self.word(row)) is not None:
             return word
         start = self.content(row) if self.tags or self.anchors else self.start[row]

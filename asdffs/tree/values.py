@@ -199,11 +199,7 @@ def keyed(tape: Tape, row: int) -> Iterator[tuple[str, int, int]]:
     Key after key is looked at by every reader of a tree, so this is written to take little time.
     """
     text, start, end, following, words = tape.text, tape.start, tape.end, tape.next, _WORDS
-    key, behind, texts = row + 1, following[row], tape.texts
-    while texts is not None and key < behind:
-        value, kept = following[key], texts[key]
-        yield kept if kept is not None and kept != "<<" else _name_of(tape, key), key, value
-        key = following[value]
+    key, behind = row + 1, following[row]
     while key < behind:
         value = following[key]
         name = text[start[key] : end[key]]

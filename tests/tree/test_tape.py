@@ -13,7 +13,6 @@ from support.tree_texts import texts
 from support.yaml_trees import HEAD, TreeWriter
 
 from asdffs.errors import InvalidTreeError
-from asdffs.tree import tape as tape_module
 from asdffs.tree.resolving import SCALAR_TAGS
 from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, StoppedError, Tape
 from asdffs.tree.values import fault_at, scalar_value
@@ -121,12 +120,8 @@ def check(text: str) -> int:
     root = composed(text)
     if root is None:
         return 0
-    for small in (1 << 20, 0):  # texts of scalars are kept, or read when they are asked for
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tape_module, "_SMALL", small)
-            tape = Tape(text.encode())
-        assert (tape.texts is None) == (small == 0)
-        assert compare(tape, root) == len(tape.kind)
+    tape = Tape(text.encode())
+    assert compare(tape, root) == len(tape.kind)
     return len(tape.kind)
 
 
