@@ -93,12 +93,12 @@ class _Walk:
         entries = {key: value for key, _, value in keyed(tape, row)}
         if MERGE in entries or row in tape.tags:
             entries = entry_rows(tape, row)
-        find_word, kinds, values = tape.word, tape.kind, self._found.values
+        text, start, end, kinds, values = tape.text, tape.start, tape.end, tape.kind, self._found.values
         for key, value in entries.items():
             step = step_of(key)
             below = f"{name}.{step}" if name else step
-            word = find_word(value) if kinds[value] == SCALAR else None
-            if word is not None and self._left > 1 and len(word) < LONGEST_TEXT:
+            word = text[start[value] : end[value]] if kinds[value] == SCALAR else ""
+            if word[:1].isalnum() and word.isprintable() and self._left > 1 and len(word) < LONGEST_TEXT:
                 self._left -= 1  # as in ``visit``, without the call: most values are such
                 values[below] = plain_value(word)
             else:
