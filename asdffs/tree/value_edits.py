@@ -117,12 +117,13 @@ def unset_value(tape: Tape, path: Path, *, shared: bool = False) -> Edit:
     Raises ``MissingValueError``, ``ValueRefusedError``, ``InvalidTreeError``.
     """
     text, found = tape.text, _existing(tape, path)
+    removed = found.path
     if found.item is not None:
-        found = _existing(tape, (*found.path[:-1], found.item))
+        found = _existing(tape, (*removed[:-1], found.item))
     _check_shared(found, path, shared=shared, removes=True)
     start, end, new = _extent(text, found)
     above = locate(tape, found.path[:-1])
-    return Edit(found.path, start, text[start:end], new, found.line, above.path, start - above.start)
+    return Edit(removed, start, text[start:end], new, found.line, above.path, start - above.start)
 
 
 def rename_value(tape: Tape, path: Path, key: str, *, shared: bool = False) -> Edit:

@@ -280,6 +280,7 @@ def test_an_ordered_mapping_is_edited_by_its_keys(path: tuple[str, ...], new: st
     edit = unset_value(tape, path) if new is None else set_value(tape, path, parse_value(new), create=True)
     assert edit is not None
     assert edit.apply(OMAP) == expected
+    assert edit.path == path
     check_tree(tape_of(expected), unique=True)
 
 
