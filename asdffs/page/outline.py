@@ -55,7 +55,7 @@ def search(values: Values, text: str) -> dict[str, Any]:
 
 
 def _is_scalar(node: ValueNode) -> bool:
-    return not isinstance(node.value, (dict, list))
+    return not isinstance(node.passing_value(), (dict, list))
 
 
 def _entry(path: Path, node: ValueNode) -> dict[str, Any]:

@@ -210,9 +210,8 @@ def walk(node: ValueNode) -> Iterator[tuple[Path, ValueNode]]:
 
 def _walk(node: ValueNode, path: Path) -> Iterator[tuple[Path, ValueNode]]:
     yield path, node
-    if isinstance(node.value, dict):
-        for key, item in node.value.items():
-            yield from _walk(item, (*path, key))
-    elif isinstance(node.value, list):
-        for number, item in enumerate(node.value):
-            yield from _walk(item, (*path, number))
+    value = node.passing_value()
+    for key, item in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        yield from _walk(item, (*path, key))

@@ -40,8 +40,13 @@ class ValueNode:
     @property
     def value(self) -> Any:
         """The value; read when it is first asked for.  Raises ``InvalidTreeError``."""
+        self._value = self.passing_value()
+        return self._value
+
+    def passing_value(self) -> Any:
+        """Return the value without keeping it: who passes over a large tree once keeps no node of it."""
         if self._value is _UNREAD and self._nodes is not None:
-            self._value = self._nodes.value_at(self._row)
+            return self._nodes.value_at(self._row)
         return self._value
 
     @property
