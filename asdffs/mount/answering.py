@@ -1,7 +1,8 @@
 """Answers requests: finds the operation and the place of each, turns errors into errno, and sends the answer.
 
-A request's way: ``session`` reads it, ``TABLE`` names its operation, a method of ``operations`` calls the area, and
-one writev(2) or splice(2) sends the answer.  Each thread of the loop has one ``Answerer``.
+A request's way: ``session`` reads it, ``TABLE`` names its operation, a method of ``operations`` calls the area, what
+other views of the changed bytes show is told to the kernel, and one writev(2) or splice(2) sends the answer.  Each
+thread of the loop has one ``Answerer``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A helper opens a file.  The kernel then writes back the dirty pages of the file 
 for pages that are being read or written, that is, for the daemon.  So the daemon must not do it itself: a thread that
 waits there cannot be killed, and would block the FUSE connection and every program in the mount forever.  A helper
 has no file descriptor of the FUSE connection, so the kernel ends its wait when the daemon dies.  The daemon answers
-these opens without libfuse (``direct``).
+these opens like any other (``operations``).
 
 For a part of a file that no program maps, a helper drops only that part, which never waits.  It asks mincore(2)
 whether pages are left.  An open would wait for a page that is just being filled for the first time; such a page is
@@ -39,7 +39,7 @@ _RESTARTS: Final = 5
 _END: Final = 1.0
 #: The program of a helper.  It reads orders: path, offset and length, each ended by NUL.  It writes a byte when it is
 #: ready, and one after each order.  With O_NONBLOCK its open makes the kernel keep the pages, else drop them all
-#: (``direct``).
+#: (``operations``).
 _HELPER: Final = """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -157,8 +157,12 @@ class PageDropper:
     def _add_helper(self) -> None:
         number = len(self._threads)
         thread = threading.Thread(target=self._feed, args=(number,), name=f"dropper-{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as err:  # the system has no more threads: those that are there have to do
+            logger.debug("no more helpers: %s", err)
+            return
         self._threads.append(thread)
-        thread.start()
 
     def _feed(self, number: int) -> None:
         failures = 0

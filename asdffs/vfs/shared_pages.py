@@ -253,7 +253,7 @@ class SharedPages:
         try:
             return self._kernel.drop(regions, patience)
         finally:
-            self._awaited.subtract(region.node for region in regions)
+            self._awaited -= Counter(region.node for region in regions)  # nodes at zero are not kept alive
 
 
 def _window(node: FileNode) -> tuple[int, int] | None:
