@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import yaml
 
+from asdffs.errors import InvalidTreeError
 from asdffs.limits import DEPTH
 from asdffs.tree.syntax import TOO_DEEP, invalid_at, not_utf8, syntax_error
 
@@ -112,6 +113,8 @@ class Tape:
         Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
         """
         self.text = text if isinstance(text, str) else decoded(text)
+        if len(self.text) >> 32:
+            raise InvalidTreeError("the tree has more than 4 GiB")  # offsets have 32 bits
         self.kind = bytearray()
         self.start, self.end, self.next = array("I"), array("I"), array("I")
         self.tags: dict[int, str] = {}
