@@ -104,19 +104,25 @@ class _Keys:
         self._known: set[str] = set()
 
     def check(self, row: int) -> None:
-        """Check the keys of one mapping."""
+        """Check the keys of one mapping.  Each key of each tree passes here, and a call would take as long again."""
         tape, known = self._tape, self._known
         text, start, end, following, kind = tape.text, tape.start, tape.end, tape.next, tape.kind
-        key, behind, names, usual = row + 1, following[row], [], True
+        key, behind, names, usual = row + 1, following[row], list[str](), True
+        hashes: array[int] | None = None
         while key < behind and usual:
             name = text[start[key] : end[key]]
             usual = kind[key] == SCALAR and (name in known or self._is_usual(name))
             names.append(name)
             key = following[key + 1]
             if len(names) >= LARGE:
-                usual = False
+                hashes = hashes or array("q")
+                hashes.extend(map(hash, names))
+                names.clear()
         if not usual:
             self._check_each(row)
+        elif self._unique and hashes is not None:
+            hashes.extend(map(hash, names))
+            self._compare_hashes(row, hashes)
         elif self._unique and len(set(names)) < len(names):
             self._find_twice(row, self._rows(row))
 
