@@ -16,7 +16,7 @@ from asdffs.tree.resolving import plain_value
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import MERGE, OMAP, entry_rows, keyed, scalar_value
+from asdffs.tree.values import MERGE, OMAP, Merges, entry_rows, keyed, scalar_value
 
 #: A list with more items is data, not metadata.
 LONGEST_LIST: Final = 100
@@ -55,6 +55,7 @@ class _Walk:
         self._dialect = dialect
         self._found = found
         self._facts = Facts(tape, frozenset({"data"}))
+        self._merges = Merges()
         self._left = INDEXED
 
     def visit(self, row: int, name: str, path: Path) -> None:
@@ -91,8 +92,8 @@ class _Walk:
             self._found.arrays.append(ndarray_of(facts, self._dialect))
             return
         entries = {key: value for key, _, value in keyed(tape, row)}
-        if MERGE in entries or row in tape.tags:
-            entries = entry_rows(tape, row)
+        if MERGE in entries:  # or a quoted '<<', for which this is right as well
+            entries = entry_rows(tape, row, self._merges)
         text, start, end, kinds, values = tape.text, tape.start, tape.end, tape.kind, self._found.values
         for key, value in entries.items():
             step = step_of(key)

@@ -127,7 +127,7 @@ class Document(ForPrograms):
         self.contents.reorder()
 
     def note_tape(self, tape: Tape) -> None:
-        """Check ``tape``, that of the committed tree, so that the next commit reads only what it changes."""
+        """Check the committed tree, whose tape is ``tape``; the next commit then reads only what it changes."""
         from asdffs.arrays.validation import checked_entries
 
         try:

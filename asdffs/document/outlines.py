@@ -77,8 +77,9 @@ class Outlines:
             tree = self._tree()
             text, version = tree.text(), tree.version
         try:
-            characters = decoded(text)
-            del text
+            with self._scheduler.waiting():
+                characters = decoded(text)
+                del text
             tape = tree.tape(characters, version)
             with self._scheduler.waiting():
                 outline = outline_of(tape, tree.dialect, spans=False)

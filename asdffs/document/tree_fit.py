@@ -153,7 +153,11 @@ class TreeFit:
         """
         tree = self._tree
         try:
-            tape = tree.tape(decoded(tree.text()), tree.version, go_on)
+            text, version = tree.text(), tree.version
+            with self._scheduler.waiting():
+                characters = decoded(text)
+                del text
+            tape = tree.tape(characters, version, go_on)
             with self._scheduler.waiting():
                 arrays, entries = read_checked(tape, tree.dialect)
         except InvalidTreeError as err:

@@ -115,6 +115,7 @@ class _Walk:
         self._through: list[Through] = []
         self._passed: set[int] = set()
         self._twice: tuple[str, int, int] | None = None
+        self._searched: set[tuple[int, int]] = set()  # merged mappings without the value, and at which step
 
     def locate(self) -> Location:
         """See the function ``locate``."""
@@ -161,14 +162,12 @@ class _Walk:
     def _entry(self, row: int, wanted: str) -> tuple[int, int] | None:
         """Return the rows of the last key ``wanted`` of a mapping, and of its value."""
         tape, found = self._tape, None
-        text, starts, ends, length = tape.text, tape.start, tape.end, len(wanted)
+        text, starts, ends = tape.text, tape.start, tape.end
         for key, value in tape.pairs(row):
-            start, end = starts[key], ends[key]
-            if end - start == length and text[start:end] == wanted:
-                same = tape.kind[key] == SCALAR
-            else:
-                same = not text[start : start + 1].isalnum() and self._is_key(key, wanted)
-            if same:
+            name = text[starts[key] : ends[key]]
+            if name != wanted and name[:1].isalnum() and name.isprintable():
+                continue  # plain text on one line: most keys
+            if self._is_key(key, wanted):
                 if found is not None:
                     self._twice = wanted, tape.line(found[0]), tape.line(key)
                 found = key, value
@@ -211,6 +210,9 @@ class _Walk:
         tape = self._tape
         for key, value in tape.pairs(row):
             for source in merged_rows(tape, value) if is_merge(tape, key) else ():
+                if (source, depth) in self._searched:
+                    continue
+                self._searched.add((source, depth))
                 kept = list(self._through), list(self._path), set(self._passed), self._twice
                 anchored = source if source in tape.anchors else tape.target(value)
                 if anchored in tape.anchors:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator
-from itertools import compress
+from itertools import compress, islice
 from typing import Any, Final, NoReturn
 
 from asdffs.errors import InvalidTreeError
@@ -88,7 +88,7 @@ def _check_tags(tape: Tape) -> None:
 
 def _check_pair(tape: Tape, item: int) -> None:
     row = tape.target(item)
-    entries = list(tape.pairs(row)) if tape.kind[row] in MAPPINGS else []
+    entries = [*islice(tape.pairs(row), 2)] if tape.kind[row] in MAPPINGS else []
     if len(entries) != 1:
         _refuse(tape, item, _PAIR)
     if is_merge(tape, entries[0][0]):
@@ -128,7 +128,7 @@ class _Keys:
 
     def _is_usual(self, name: str) -> bool:
         """Return whether a key is text as it is written, and remember it."""
-        if not name[:1].isalpha() or not is_text(name) or "\n" in name:
+        if not name[:1].isalpha() or not is_text(name) or not name.isprintable():
             return False
         if len(name) < _LONGEST_KNOWN and len(self._known) < _MOST_KNOWN:
             self._known.add(name)

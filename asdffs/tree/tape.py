@@ -337,7 +337,7 @@ class Tape:
 
 
 class _Stream:
-    """What libyaml reads: the text in pieces, so that it need not be encoded as a whole."""
+    """Gives libyaml the text in pieces, so that it need not be encoded as a whole."""
 
     def __init__(self, text: str) -> None:
         self._text = text

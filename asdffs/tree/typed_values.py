@@ -24,11 +24,12 @@ from asdffs.tree.snippets import NewValue, number_text, parse_value, text_value
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _OTHER_NUMBER: Final = re.compile(r"[-+]?(?:0x[0-9a-fA-F]+|\.inf)|\.nan")
 _DATE: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ]+([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?(Z|[-+][0-9]{2}(?::?[0-9]{2})?)?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?:[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?(Z|[-+][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
 _WORDS: Final = frozenset({"true", "false", "null"})
-#: Characters that begin a value of YAML which is more than a word.
-_YAML: Final = "[{\"'!"
+#: What begins a value of YAML that is more than a word.
+_YAML: Final = ("[", "{", '"', "'", "!")
 
 
 def typed_value(typed: str) -> NewValue:
@@ -48,7 +49,7 @@ def typed_value(typed: str) -> NewValue:
 
 def is_yaml(typed: str) -> bool:
     """Return whether ``typed`` begins like a list, a mapping, a quoted text or a tag of YAML."""
-    return typed[:1] != "" and typed[0] in _YAML
+    return typed.startswith(_YAML)
 
 
 def _number_of(typed: str) -> str:
@@ -73,5 +74,5 @@ def _date_of(typed: str) -> str:
     found = _DATE.fullmatch(typed)
     if found is None:
         return ""
-    written = typed if found[1] is None or found[2] else typed.replace(found[1], f"{found[1]}:00")
+    written = typed if found[1] is None or found[2] else typed.replace(found[1], f"{found[1]}:00", 1)
     return written if isinstance(plain_value(written), datetime.date) else ""

@@ -39,29 +39,29 @@ class ValueNode:
 
     @property
     def value(self) -> Any:
-        """The value; read when it is first asked for.  Raises ``InvalidTreeError``."""
+        """Return the value, which is read when it is first asked for.  Raises ``InvalidTreeError``."""
         self._value = self.passing_value()
         return self._value
 
     def passing_value(self) -> Any:
-        """Return the value without keeping it: who passes over a large tree once keeps no node of it."""
+        """Return the value without keeping it, so that one pass over a large tree keeps no nodes."""
         if self._value is _UNREAD and self._nodes is not None:
             return self._nodes.value_at(self._row)
         return self._value
 
     @property
     def text(self) -> str:
-        """The text of a scalar; empty for a mapping or sequence."""
+        """Return the text of a scalar; an empty one for a mapping or sequence."""
         return self._text if self._nodes is None else self._nodes.text_at(self._row)
 
     @property
     def line(self) -> int:
-        """The line where the node begins."""
+        """Return the line where the node begins."""
         return 0 if self._nodes is None else self._nodes.tape.line(self._row)
 
     @property
     def indirect(self) -> bool:
-        """Whether an alias is in it."""
+        """Return whether an alias is in the node."""
         return self._nodes is not None and self._nodes.tape.has_alias(self._row)
 
     def check_aliases(self) -> None:
@@ -168,9 +168,13 @@ class Nodes:
 
 
 class Merges:
-    """Counts the keys that the merge keys of one tree add: in any library, each copies all keys of its mappings."""
+    """Counts the keys that the merge keys of one tree add: in any library, each copies all keys of its mappings.
+
+    ``entries``: those of the mappings that were merged already (``entry_rows``), so that each is read once.
+    """
 
     def __init__(self) -> None:
+        self.entries: dict[int, dict[str, int]] = {}
         self._count = 0
 
     def add(self, count: int, line: int) -> None:
@@ -227,25 +231,22 @@ def _name_of(tape: Tape, key: int) -> str:
     return name
 
 
-def entry_rows(tape: Tape, row: int, merges: Merges | None = None) -> dict[str, int]:
-    """Return the rows of the values of a mapping, or of an ordered one, by the text of their keys.
+def entry_rows(tape: Tape, row: int, merges: Merges) -> dict[str, int]:
+    """Return the rows of the values of a mapping by the text of their keys.
 
     The last of equal keys counts, and merge keys are resolved.  Raises ``InvalidTreeError``.
     """
     found: dict[str, int] = {}
     merged: list[int] = []
-    if tape.kind[row] not in MAPPINGS:
-        for item in tape.items(row):
-            found |= entry_rows(tape, tape.target(item), merges) if tape.tags.get(row) == OMAP else {}
-        return found
     for name, _, value in keyed(tape, row):
         if name is MERGE:
             merged += merged_rows(tape, value)
         else:
             found[name] = value
     for source in merged:
-        merges = merges or Merges()
-        entries = entry_rows(tape, source, merges)
+        if source not in merges.entries:
+            merges.entries[source] = entry_rows(tape, source, merges)
+        entries = merges.entries[source]
         merges.add(len(entries), tape.line(row))
         found |= {name: value for name, value in entries.items() if name not in found}
     return found

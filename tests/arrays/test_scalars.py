@@ -143,3 +143,10 @@ def test_odd_trees(tree: str) -> None:
 def test_bytes_that_are_not_utf8() -> None:
     with pytest.raises(InvalidTreeError, match="line 6: the tree is not UTF-8"):
         read_scalars(HEAD.encode() + b"---\na: \xff\n...\n", DIALECT)
+
+
+def test_regression_merge_keys_of_merge_keys_are_read_once() -> None:
+    """Each level merges the one below it fifty times: read one by one, nobody would see the end."""
+    levels = [f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 50)}]}}\n" for n in range(1, 12)]
+    text = HEAD + "---\nm0: &m0 {}\n" + "".join(levels) + "...\n"
+    assert read_scalars(text.encode(), DIALECT).values == {}

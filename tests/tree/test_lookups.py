@@ -88,3 +88,15 @@ def test_regression_tags_of_yaml_itself_were_ignored() -> None:
     found = values.find(("b",))
     assert (found.value, found.text) == (12, "12") if found else False
     assert plain(values.root())["a"] == [12, 3.0, True, None, "12", datetime.date(2027, 6, 1), "x", "1"]
+
+
+def test_regression_merge_keys_of_merge_keys_are_searched_once() -> None:
+    """Each level merges the one below it fifty times: searched one by one, nobody would see the end."""
+    levels = [f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 50)}]}}\n" for n in range(1, 12)]
+    text = (HEAD + "m0: &m0 {}\n" + "".join(levels) + "...\n").encode()
+    assert Values(text).find(("m11", "x")) is None
+    assert Values(text.replace(b"{}", b"{x: 1}")).find(("m11", "x")) is not None
+
+
+def test_a_key_on_two_lines_is_found() -> None:
+    assert Values((HEAD + "? two\n  lines\n: 1\n...\n").encode()).find(("two lines",)) is not None

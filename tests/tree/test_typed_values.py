@@ -20,6 +20,8 @@ from asdffs.tree.value_edits import set_value
 
 UTC = datetime.UTC if hasattr(datetime, "UTC") else datetime.timezone.utc  # noqa: UP017
 
+EAST = datetime.timezone(datetime.timedelta(hours=12.5))
+
 
 def made_of(typed: str, old: str = "~") -> Any:
     """The value that PyYAML reads after ``a=TYPED``, where ``a`` was ``old``."""
@@ -40,6 +42,8 @@ def made_of(typed: str, old: str = "~") -> Any:
         ("2027-01-31", datetime.date(2027, 1, 31)),
         ("2027-01-31T12:30:45", datetime.datetime(2027, 1, 31, 12, 30, 45)),
         ("2027-01-31 12:30", datetime.datetime(2027, 1, 31, 12, 30)),
+        ("2027-01-31T12:30+12:30", datetime.datetime(2027, 1, 31, 12, 30, tzinfo=EAST)),
+        ("2027-01-31T12:30.5", "2027-01-31T12:30.5"),
         ("2027-01-31T12:30:45.5Z", datetime.datetime(2027, 1, 31, 12, 30, 45, 500000, UTC)),
         *((word, word) for word in (
             "", "01235", "12:30:45", "NO", "no", "yes", "on", "~", "1_000", "True", "NULL", "+1", "1.", ".5", "0o17",
@@ -92,9 +96,13 @@ def test_any_text_is_itself_or_what_json_says(typed: str) -> None:
     if not typed.isprintable():
         return
     try:
-        number = json.loads(typed)
+        number = json.loads(typed, parse_constant=int)  # which refuses NaN and Infinity: JSON has none
     except ValueError:
         number = None
+    if isinstance(number, float) and math.isinf(number):
+        with pytest.raises(UsageError):
+            typed_value(typed)
+        return
     found = made_of(typed)
     if isinstance(number, (int, float)):
         assert found == number

@@ -55,11 +55,11 @@ example:
   asdffs set --where 'meta.version < 2' meta.version=2 /data/archive     by the catalogue of asdffs index
   asdffs set --record changes.jsonl meta.version=2 *.asdf; asdffs undo changes.jsonl
 
-PATH=VALUE: text stays text.  Otherwise a number (-1.5e3, 0x1F, .inf, .nan), true, false, null and an ISO date are
-what they look like, and everything else is text: 01235, 12:30:45, NO, nothing at all.  A value that becomes one of
-another type is reported.  PATH:=VALUE: VALUE is YAML 1.1: '[1, 2]', '{{a: 1}}', '"quoted"'; there yes is true and
-012 is 10.  Only the bytes of the value change: comments, order, quotes, tags and everything else stay.  A new key
-goes behind its siblings.
+PATH=VALUE sets text where text is now.  Elsewhere it sets a number (-1.5e3, 0x1F, .inf, .nan), true, false, null or
+an ISO date if VALUE is one, and text if not: 01235, 12:30:45, NO, or an empty VALUE.  A change of type is reported.
+PATH:=VALUE reads VALUE as YAML 1.1: '[1, 2]', '{{a: 1}}', '"quoted"'; yes is true there, and 012 is 10.
+Only the bytes of the value change.  Comments, order, quotes, tags and everything else stay.  A new key goes behind
+its siblings.
 
 {_PATHS}
 {_WHERE}"""
