@@ -71,14 +71,17 @@ def tree_of(number: int) -> str:
     return f"{HEAD}one: &one 1\nmany: &many {{a: 1, list: [1, 2]}}\n{body}\n{rare}\n...\n"
 
 
-def plain(value: Any) -> Any:
-    """What ``asdf`` gives, as dicts, lists and scalars; of an array its keys that conditions here ask for."""
+def plain(value: Any, stated: Any) -> Any:
+    """What ``asdf`` gives, as dicts, lists and scalars; of an array its keys that conditions here ask for.
+
+    ``stated``: the same by ``asdf.util.load_yaml``.  It has the byteorder of values that are in the tree, which asdf
+    reads in the order of the machine.
+    """
     if isinstance(value, asdf.tags.core.NDArrayType):
-        order = "big" if value.dtype.byteorder == ">" else "little"
-        return {"datatype": value.dtype.name, "shape": list(value.shape), "byteorder": order}
+        return {"datatype": value.dtype.name, "shape": list(value.shape), "byteorder": stated["byteorder"]}
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
+        return {str(key): plain(item, stated[key]) for key, item in value.items()}
+    return list(map(plain, value, stated)) if isinstance(value, list) else value
 
 
 # -- an evaluator of its own ---------------------------------------------------------------
@@ -274,7 +277,7 @@ class Archive:
             path = folder / f"{number}.asdf"
             path.write_text(tree_of(number))
             with asdf.open(path) as file:
-                self.trees[str(path)] = plain(file.tree)
+                self.trees[str(path)] = plain(file.tree, asdf.util.load_yaml(path, tagged=True))
         asdffs.find(None, folder, fresh=True, catalog=self.catalog)
         found = {
             path for tree in self.trees.values() for path in paths_in(tree) if path[:1] not in ((), ("asdf_library",))
