@@ -84,6 +84,11 @@ class Location:
         self.style = tape.style(row) if kind == SCALAR and has else ""
 
     @property
+    def origin(self) -> int:
+        """Where the value begins; for an alias, where the value that it stands for begins."""
+        return self.tape.start[self.tape.target(self.row)]
+
+    @property
     def inner(self) -> list[Through]:
         """Later aliases of anchors inside the value."""
         tape = self.tape

@@ -123,7 +123,11 @@ def unset_value(tape: Tape, path: Path, *, shared: bool = False) -> Edit:
     _check_shared(found, path, shared=shared, removes=True)
     start, end, new = _extent(text, found)
     above = locate(tape, found.path[:-1])
-    return Edit(removed, start, text[start:end], new, found.line, above.path, start - above.start)
+    first, inside = above.origin, found.container
+    if start <= first < end and inside is not None and inside.next_start is not None:
+        following = _NOTHING.match(text, end)  # the next entry is the first one afterwards
+        first = (following.end() if following else end) - (end - start) + len(new)
+    return Edit(removed, start, text[start:end], new, found.line, above.path, start - first)
 
 
 def rename_value(tape: Tape, path: Path, key: str, *, shared: bool = False) -> Edit:

@@ -173,7 +173,10 @@ def _start(text: str, note: Note) -> int:
         found = locate(Tape(text), parse_path(note.anchor) if note.anchor != "." else ())
     except (InvalidTreeError, MissingValueError):
         return -1
-    return -1 if found.missing else found.start + note.distance
+    if found.missing:
+        return -1
+    inside = note.path != note.anchor  # the edit is in the anchor, which an alias only stands for
+    return (found.origin if inside else found.start) + note.distance
 
 
 def from_facts(facts: Any) -> Note:

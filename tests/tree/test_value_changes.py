@@ -74,6 +74,12 @@ def test_a_removed_value_is_put_back_only_where_it_was() -> None:
     assert take_back(other, notes) == (other, [], ["b.c"])
 
 
+def test_regression_the_first_value_of_a_mapping_with_comments_is_put_back() -> None:
+    text = f"{HEAD}a:\n  # about b\n  b: 1\n  # about c\n  c: 2\n...\n"
+    changed, _, notes = change_values(tape_of(text), [ValueChange(Kind.UNSET, ("a", "b"))], Rules())
+    assert take_back(changed, notes) == (text, notes, [])
+
+
 def test_what_is_missing() -> None:
     change = ValueChange(Kind.UNSET, ("nope",))
     with pytest.raises(MissingValueError, match="nope: there is no such value"):
