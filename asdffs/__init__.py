@@ -91,7 +91,7 @@ def find(
     Raises ``AsdffsError`` (``UsageError``, ``MissingFileError``, ``StorageError``), ``OSError``, also for a file that
     had to be opened and could not.
     """
-    from asdffs.workflows.catalog.for_programs import find_files
+    from asdffs.features.catalog.for_programs import find_files
 
     names = [_path(place) for place in places]
     path = None if catalog is None else _path(catalog)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asdffs.codecs.quantize import Quantize
-from asdffs.codecs.tile import Tile
+from asdffs.features.drafts.quantize import Quantize
+from asdffs.features.drafts.tile import Tile
 
 SIDE = 4096
 

@@ -61,24 +61,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         "https-to-http",
-        "asdffs/storage/remote/web_transport.py",
+        "asdffs/features/remote/web_transport.py",
         ' or (before.scheme == "https" and after.scheme != "https")',
         "",
-        ("tests/storage/remote/test_refused_answers.py",),
+        ("tests/features/remote/test_refused_answers.py",),
     ),
     Mutant(
         "answer-at-another-offset",
-        "asdffs/storage/remote/answers.py",
+        "asdffs/features/remote/answers.py",
         "    if first != start or ",
         "    if ",
-        ("tests/storage/remote/test_answers.py",),
+        ("tests/features/remote/test_answers.py",),
     ),
     Mutant(
         "torn-line-of-the-log",
-        "asdffs/daf/loose.py",
+        "asdffs/features/daf/loose.py",
         'file.read().split(b"\\n")[:-1]))',
         'filter(None, file.read().split(b"\\n"))))',
-        ("tests/daf/test_live.py",),
+        ("tests/features/daf/test_live.py",),
     ),
     Mutant(
         "second-check-of-the-signature",
@@ -110,10 +110,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "post-without-origin",
-        "asdffs/page/guard.py",
+        "asdffs/features/browser/guard.py",
         'not in ("GET", "HEAD") and origin is None',
         'not in ("GET", "HEAD", "POST") and origin is None',
-        ("tests/page/test_guard.py",),
+        ("tests/features/browser/test_guard.py",),
     ),
 )
 

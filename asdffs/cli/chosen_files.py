@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from asdffs.errors import AsdffsError, UsageError
-from asdffs.storage.remote.urls import is_remote
+from asdffs.storage.urls import is_remote
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ def chosen_files(arguments: argparse.Namespace) -> list[str]:
 
 
 def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str]:
-    from asdffs.cli.index import indexed, tell_unread
+    from asdffs.features.catalog.commands.index import indexed, tell_unread
     from asdffs.tree.conditions import parse_condition
-    from asdffs.workflows.catalog.places import catalog_of, roots_of
-    from asdffs.workflows.catalog.query import candidates
-    from asdffs.workflows.catalog.store import open_catalog
-    from asdffs.workflows.catalog.walking import Walk
+    from asdffs.features.catalog.places import catalog_of, roots_of
+    from asdffs.features.catalog.query import candidates
+    from asdffs.features.catalog.store import open_catalog
+    from asdffs.features.catalog.walking import Walk
 
     path, roots = catalog_of(arguments.catalog), roots_of(directories)
     condition = parse_condition(arguments.where)
@@ -55,8 +55,8 @@ def index_again(catalog: str | None, directories: Sequence[str], files: Sequence
     If that is not possible, it is told; the next index does it.
     """
     inside = [file for file in files if file.startswith(tuple(os.path.join(one, "") for one in directories))]
-    from asdffs.cli.index import indexed
-    from asdffs.workflows.catalog.places import catalog_of
+    from asdffs.features.catalog.commands.index import indexed
+    from asdffs.features.catalog.places import catalog_of
 
     path = catalog_of(catalog)
     try:

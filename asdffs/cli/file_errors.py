@@ -10,7 +10,7 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.errors import AsdffsError, UsageError
-from asdffs.storage.remote.urls import shown_name
+from asdffs.storage.urls import shown_name
 
 
 def name_file(err: AsdffsError | OSError, file: str | None) -> None:

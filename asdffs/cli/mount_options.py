@@ -13,7 +13,7 @@ from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.padding import parse_padding, parse_size
 from asdffs.mount.options import MountOptions
-from asdffs.storage.remote.options import parse_seconds
+from asdffs.storage.remote_options import parse_seconds
 from asdffs.storage.strategy import AUTO, STRATEGIES
 
 #: Options that mount(8) and fstab may pass.  They are ignored: they mean nothing here, or the kernel handles them.

@@ -17,7 +17,7 @@ from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
-from asdffs.storage.remote.urls import is_remote
+from asdffs.storage.urls import is_remote
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
 #: Bounds of ``--piece-size``: smaller pieces compress badly, larger ones need much memory.

@@ -93,7 +93,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: str | Sequence[Any] | argparse.Namespace | None) -> None:
         """Print and exit."""
-        from asdffs.cli.mount import wanted_binding
+        from asdffs.cli.commands.mount import wanted_binding
         from asdffs.mount.binding import describe_binding
 
         print(f"asdffs {__version__} ({describe_binding(wanted_binding())})")

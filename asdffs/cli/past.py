@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from asdffs.cli.state_directory import StateDirectory
-from asdffs.daf.places import LOG, NEXT
+from asdffs.features.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.document.report import Outcome, told_places
 from asdffs.document.saves.keeping import keep_abandoned
@@ -68,7 +68,7 @@ def _told(document: Document, state: StateDirectory, kept: list[str]) -> Iterato
 
 def _recovered(document: Document, spool: str) -> Iterator[str]:
     if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
-        from asdffs.daf.recovering import recover_store
+        from asdffs.features.daf.recovering import recover_store
 
         yield from recover_store(document, spool)
 

@@ -15,8 +15,8 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.document.scanning import resolve
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.urls import is_remote, shown_url
+from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import is_remote, shown_url
 
 
 def open_to_read(path: str, arguments: argparse.Namespace) -> Document:

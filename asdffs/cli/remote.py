@@ -6,7 +6,7 @@ import argparse
 
 from asdffs.errors import UsageError
 from asdffs.format.padding import parse_size
-from asdffs.storage.remote.options import RemoteOptions, parse_seconds
+from asdffs.storage.remote_options import RemoteOptions, parse_seconds
 
 
 def remote_of(arguments: argparse.Namespace) -> RemoteOptions:

@@ -58,7 +58,7 @@ def stated_words(words: list[str]) -> list[str]:
 
 
 def _url_of(name: str) -> str:
-    from asdffs.storage.remote.urls import is_remote
+    from asdffs.storage.urls import is_remote
 
     text = os.environ.get(name, "")
     if not is_remote(text):

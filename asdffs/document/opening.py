@@ -24,12 +24,12 @@ from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Access, Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.remote.urls import is_remote
+from asdffs.storage.urls import is_remote
 from asdffs.storage.strategy import AUTO
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
-    from asdffs.storage.remote.options import RemoteOptions
+    from asdffs.storage.remote_options import RemoteOptions
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from asdffs import registry
-from asdffs.containers.base import Container, Embedded
+from asdffs.format.container import Container, Embedded
 from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
 from asdffs.format.header import Header
@@ -22,11 +22,11 @@ from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import has_journal
-from asdffs.storage.remote.urls import SCHEMES, is_remote, local_path, shown_url
+from asdffs.storage.urls import SCHEMES, is_remote, local_path, shown_url
 from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:
-    from asdffs.storage.remote.options import RemoteOptions
+    from asdffs.storage.remote_options import RemoteOptions
 
 #: Bytes by which the format of a file is known.
 _HEAD: Final = 80
@@ -67,8 +67,8 @@ def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> t
     ``remote``: settings for remote files, None for the defaults.  Raises as ``resolve``.
     """
     if is_remote(path):
-        from asdffs.storage.remote.backend import RemoteFolder
-        from asdffs.storage.remote.options import RemoteOptions
+        from asdffs.features.remote.backend import RemoteFolder
+        from asdffs.storage.remote_options import RemoteOptions
 
         folder = RemoteFolder(path, remote or RemoteOptions(), scheduler)
         return folder, folder.name

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import Codec
-from asdffs.containers.base import Embedded, Region
+from asdffs.format.container import Embedded, Region
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.contents import ChecksumPolicy, Contents
 from asdffs.document.blocks.foreign import Foreign
@@ -35,7 +35,7 @@ from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Folder, Signature
 from asdffs.storage.file_mode import FileMode
-from asdffs.storage.remote.urls import is_remote
+from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
     from asdffs.document.tree_fit import TreeFit

@@ -16,8 +16,8 @@ import time
 from typing import Final
 
 from asdffs.storage.backend import Signature
-from asdffs.storage.remote.cache import PLACES_ENDING
-from asdffs.storage.remote.options import cache_folder
+from asdffs.features.remote.cache import PLACES_ENDING
+from asdffs.storage.remote_options import cache_folder
 
 logger = logging.getLogger(__name__)
 

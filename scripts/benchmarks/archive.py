@@ -114,8 +114,8 @@ def _read_events(path: Path) -> int:
 def _ask(catalog: Path) -> float:
     """Return the milliseconds of a query in another process that has imported what it needs."""
     script = (
-        "import sys, time; from asdffs.workflows.catalog.store import open_catalog; "
-        "from asdffs.workflows.catalog.query import find; from asdffs.tree.conditions import parse_condition; "
+        "import sys, time; from asdffs.features.catalog.store import open_catalog; "
+        "from asdffs.features.catalog.query import find; from asdffs.tree.conditions import parse_condition; "
         "begin = time.perf_counter(); catalog = open_catalog(sys.argv[1], writable=False); "
         "find(catalog, parse_condition(sys.argv[2]), [], []); print(1000 * (time.perf_counter() - begin))"
     )

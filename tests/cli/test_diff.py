@@ -19,7 +19,7 @@ from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, od
 from asdffs.cli.file_errors import name_file
 from asdffs.errors import DamagedFileError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
-from asdffs.storage.remote.urls import shown_name
+from asdffs.storage.urls import shown_name
 from asdffs.tree.values import ValueNode, read_values
 
 Call = Callable[..., Done]

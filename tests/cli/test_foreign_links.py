@@ -12,7 +12,7 @@ import pytest
 from support.commands import Done, command
 from support.mounts import environment_in
 
-from asdffs.workflows.catalog.walking import Walk
+from asdffs.features.catalog.walking import Walk
 
 OTHER = 65534
 

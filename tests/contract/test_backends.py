@@ -16,8 +16,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.overlay import OverlayBackend, Segment
 from asdffs.storage.record import RecordImage
-from asdffs.storage.remote.backend import RemoteFolder
-from asdffs.storage.remote.options import RemoteOptions
+from asdffs.features.remote.backend import RemoteFolder
+from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.window import WindowBackend
 
 Make = Callable[[dict[str, bytes]], Folder]

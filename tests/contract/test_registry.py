@@ -69,7 +69,7 @@ def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("asdffs.cli.mount", {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"}),
+        ("asdffs.cli.commands.mount", {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"}),
         ("asdffs.cli.parser", {"numpy", "yaml", "asdffs.document", "asdffs.mount", "rich"}),
     ],
 )

@@ -348,8 +348,8 @@ def test_fuse_device(place: Place, script: str, sentence: str) -> None:
 def test_fusermount_missing(place: Place) -> None:
     """Only root can do without it: libfuse would say so in its own words, and only after the daemon has started."""
     code = (
-        "import asdffs.cli.main, asdffs.cli.mount, locale, os, shutil, sys; os.seteuid(65534); "
-        "os.environ['PATH'] = '/nowhere'; asdffs.cli.mount._HELPER_PLACES = (); "
+        "import asdffs.cli.main, asdffs.cli.commands.mount, locale, os, shutil, sys; os.seteuid(65534); "
+        "os.environ['PATH'] = '/nowhere'; asdffs.cli.commands.mount._HELPER_PLACES = (); "
         "sys.exit(asdffs.cli.main.main(sys.argv[1:]))"
     )
     if os.geteuid() != 0:

@@ -15,7 +15,7 @@ from support import hostile_mount
 from support.arrays import tree_file
 from support.mounts import LIMIT, environment_in, mounted, run
 
-from asdffs.cli.umount import _all_mountpoints
+from asdffs.cli.commands.umount import _all_mountpoints
 
 pytestmark = [
     pytest.mark.long,

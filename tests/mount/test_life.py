@@ -503,7 +503,7 @@ def test_a_signal_while_the_mount_is_made_ends_it(file: Path, call: str) -> None
     point.mkdir()
     code = (
         "import importlib, os, signal, sys\n"
-        "import asdffs.cli.mount\n"
+        "import asdffs.cli.commands.mount\n"
         f"module, _, name = {call!r}.rpartition('.')\n"
         "module = importlib.import_module(module)\n"
         "before = getattr(module, name)\n"

@@ -24,20 +24,20 @@ BREAKS = [
     ("document/document.py", "import asdffs.vfs.vfs", DOWN),
     ("arrays/outline.py", "import asdffs.document.serialized", DOWN),
     ("storage/backend.py", "import asdffs.codecs.base", DOWN),
-    ("vfs/vfs.py", "import asdffs.daf.store", DOWN),
+    ("vfs/vfs.py", "import asdffs.features.daf.store", DOWN),
     ("errors.py", "import asdffs.scheduling", DOWN),
     ("new_floor.py", "", DOWN),
     ("vfs/vfs.py", "import mfusepy", FUSE),
     ("document/serialized.py", "import fuse", FUSE),
     ("format/span.py", "import os", PURE),
     ("arrays/uris.py", "import subprocess", PURE),
-    ("pictures/png.py", "import os", PURE),
+    ("features/browser/pictures/png.py", "import os", PURE),
     ("dialects/base.py", "import io", PURE),
     ("tree/tape.py", "import asdffs.format.header", DOWN),
     ("tree/values.py", "import asdffs.registry", ALONE),
     ("document/serialized.py", "import asdffs.document.document", CYCLES),
     ("document/blocks/pins.py", "import asdffs.document.blocks.transaction", CYCLES),
-    ("daf/loose.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import asdffs.daf.live", CYCLES),
+    ("features/daf/loose.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import asdffs.features.daf.live", CYCLES),
 ]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asdffs.codecs.chain import PLUGIN as CHAINS
-from asdffs.codecs.quantize import Quantize
-from asdffs.codecs.tile import Tile
+from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
+from asdffs.features.drafts.quantize import Quantize
+from asdffs.features.drafts.tile import Tile
 
 
 class Bytes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asdffs.daf.live import LiveStore
-from asdffs.daf.live_directory import LiveDirectory
-from asdffs.daf.live_file import LiveFile
-from asdffs.daf.loose import LooseFiles
-from asdffs.daf.recovering import recover_store
-from asdffs.daf.tree_files import read_store
+from asdffs.features.daf.live import LiveStore
+from asdffs.features.daf.live_directory import LiveDirectory
+from asdffs.features.daf.live_file import LiveFile
+from asdffs.features.daf.loose import LooseFiles
+from asdffs.features.daf.recovering import recover_store
+from asdffs.features.daf.tree_files import read_store
 from asdffs.document.document import Document
 from support.daf_clients import packed
 

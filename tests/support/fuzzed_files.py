@@ -21,7 +21,7 @@ from asdffs.arrays.outline import read_outline
 from asdffs.arrays.scalars import read_scalars
 from asdffs.arrays.validation import check_text
 from asdffs.codecs.base import Codec
-from asdffs.codecs.chain import PLUGIN as CHAINS
+from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.codecs.seeking.seeker import seeker_of
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
@@ -42,7 +42,7 @@ from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import parse_path
 from asdffs.tree.tape import Tape
 from asdffs.workflows.checking import check_document
-from asdffs.workflows.zarr_references.checking import changed_files
+from asdffs.features.datasets.references.checking import changed_files
 from support.codecs import CODECS
 from support.drafts import SAMPLES
 from support.fits_files import FORMS, with_blocks, write_fits

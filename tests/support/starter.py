@@ -26,7 +26,7 @@ from typing import Any
 _WORD = 1 << 20  # bytes that no request exceeds
 _OWN = ("ASDFFS_BINDING", "PYTHONPATH")  # what the helper has from its start: another value needs another one
 #: Modules whose libraries few commands import.
-_HEAVY = ("asdffs.__main__", "asdffs.page", "asdffs.workflows.datasets")
+_HEAVY = ("asdffs.__main__", "asdffs.features.browser", "asdffs.features.datasets")
 _helpers: dict[tuple[str | None, ...], socket.socket] = {}
 
 

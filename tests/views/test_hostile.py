@@ -101,7 +101,7 @@ def test_without_astropy_the_log_says_what_to_install(
 ) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(tree_file(f"a: {ND} {{{P}}}\n", [block_bytes(bytes(10))]))
-    monkeypatch.setattr("asdffs.views.formats.fits.find_spec", lambda _: None)
+    monkeypatch.setattr("asdffs.features.fits.formats.fits.find_spec", lambda _: None)
     document = open_document(str(path), writable=False)
     with caplog.at_level("INFO"):
         assert list(Arrays(document).names()) == ["a.npy"]

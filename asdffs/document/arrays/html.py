@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from asdffs.errors import AsdffsError
-from asdffs.pictures.png import png
-from asdffs.pictures.sampling import coarser, complete, first_plane
-from asdffs.pictures.stretch import grey_levels, limits_of
+from asdffs.features.browser.pictures.png import png
+from asdffs.features.browser.pictures.sampling import coarser, complete, first_plane
+from asdffs.features.browser.pictures.stretch import grey_levels, limits_of
 from asdffs.printable import printable
 
 #: Pixels of the longer side of a picture.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from asdffs.document.arrays.outer import read_outer
 from asdffs.errors import NotSupportedError, StaleFileError
-from asdffs.storage.remote.urls import is_remote, shown_name
+from asdffs.storage.urls import is_remote, shown_name
 
 if TYPE_CHECKING:
     import numpy as np

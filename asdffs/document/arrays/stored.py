@@ -17,7 +17,7 @@ from asdffs.arrays.branch import Branch
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import block_of, packed
-from asdffs.containers.base import Region
+from asdffs.format.container import Region
 from asdffs.document.arrays.contained import ContainedElements, check_shape
 from asdffs.document.arrays.elements import place
 from asdffs.document.state import FileState

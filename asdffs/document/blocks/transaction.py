@@ -59,7 +59,7 @@ from asdffs.storage.strategy import AUTO, REPLACING, Unsuitable
 from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:  # who only reads changes nothing
-    from asdffs.containers.base import Embedded
+    from asdffs.format.container import Embedded
     from asdffs.document.blocks.steps import Step
     from asdffs.format.plan import Plan
     from asdffs.storage.journal import Journal

@@ -1,0 +1,84 @@
+"""``asdffs diff A B``: compares two files.
+
+The exit codes are those of diff, cmp, h5diff and fitsdiff.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any, Final
+
+from asdffs.cli.bars import shown
+from asdffs.cli.reading import open_to_read
+from asdffs.cli.saying import say
+from asdffs.document.progress import Progress
+from asdffs.storage.urls import shown_name
+from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
+
+_SAME: Final = 0
+_DIFFERENT: Final = 1
+#: Of whatever goes wrong.
+TROUBLE: Final = 2
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare what is asked for, or all.  Raises ``AsdffsError``, ``OSError``."""
+    progress = Progress()
+    with (
+        closing(open_to_read(arguments.a, arguments)) as a,
+        closing(open_to_read(arguments.b, arguments)) as b,
+        shown(progress.facts, f"comparing {arguments.a} and {arguments.b}"),
+    ):
+        for document in (a, b):
+            document.verify_index()
+        with closing(Comparison(a, b, progress)) as comparison:
+            facts = _facts(arguments, comparison)
+    same = not any(facts.values())
+    if arguments.json:
+        print(
+            json.dumps({"a": shown_name(arguments.a), "b": shown_name(arguments.b), "same": same, **facts}, indent=2)
+        )
+    else:
+        for line in _lines(facts):
+            say(line)
+    return _SAME if same else _DIFFERENT
+
+
+def _facts(arguments: argparse.Namespace, comparison: Comparison) -> dict[str, Any]:
+    every = not (arguments.text or arguments.values or arguments.blocks)
+    facts: dict[str, Any] = {}
+    if every or arguments.text:
+        facts["text"] = list(comparison.text())
+    if every or arguments.values:
+        facts["values"] = [asdict(difference) for difference in comparison.values()]
+    if every or arguments.blocks:
+        facts["blocks"] = [asdict(difference) for difference in comparison.blocks()]
+    return facts
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    yield from facts.get("text", ())
+    yield from (_value_line(ValueDifference(**one)) for one in facts.get("values", ()))
+    yield from (_block_line(BlockDifference(**one)) for one in facts.get("blocks", ()))
+
+
+def _value_line(one: ValueDifference) -> str:
+    if one.note:
+        return f"value {one.path}: {one.note}"
+    if one.a is None:
+        return f"value {one.path}: only in the second, {one.b}"
+    if one.b is None:
+        return f"value {one.path}: only in the first, {one.a}"
+    return f"value {one.path}: {one.a} -> {one.b}"
+
+
+def _block_line(one: BlockDifference) -> str:
+    if one.a_size is None or one.b_size is None:
+        where, size = ("second", one.b_size) if one.a_size is None else ("first", one.a_size)
+        return f"block {one.number}: only in the {where}, {size} bytes"
+    sizes = f", {one.a_size} -> {one.b_size} bytes" if one.a_size != one.b_size else ""
+    return f"block {one.number}: differs from byte {one.first} on{sizes}"

@@ -1,0 +1,143 @@
+"""``asdffs get PATH FILE...``: print values of the tree."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import on_one_line, say
+from asdffs.cli.several_files import for_each
+from asdffs.errors import UsageError
+from asdffs.storage.urls import is_remote
+from asdffs.tree.lookups import Values, for_json, plain
+from asdffs.tree.paths import Path, format_path, parse_path
+from asdffs.workflows.ahead import looks_at_texts
+
+if TYPE_CHECKING:  # conditions take as long to import as all of this
+    from asdffs.tree.conditions import Condition
+
+_MISSING: Final = object()
+
+
+class Row(NamedTuple):
+    """The values of one file, as they are printed; ``_MISSING`` for one that is missing.
+
+    ``missing``: why.  ``twice``: sentences about keys of the paths that a mapping has twice.
+    """
+
+    file: str
+    cells: list[Any]
+    missing: list[str]
+    twice: list[str]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the values; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    if os.path.isfile(arguments.path) and not any(
+        os.path.exists(file) or is_remote(file) for file in arguments.files
+    ):
+        raise UsageError("is a file; the path of the value comes first: asdffs get PATH FILE", path=arguments.path)
+    paths = [parse_path(path) for path in (arguments.path, *arguments.paths)]
+    condition = _condition(arguments.where)
+    rows: list[Row] = []
+
+    def take(file: str, found: tuple[list[Any], list[str], list[str]] | None) -> int:
+        if found is None:
+            return int(ExitCode.OK)
+        rows.append(Row(file, *found))
+        told = [*rows[-1].missing, *(f"{sentence}; programs read the last one" for sentence in rows[-1].twice)]
+        say(*(f"asdffs: {file}: {sentence}" for sentence in told), file=sys.stderr)
+        return int(ExitCode.NOT_FOUND if rows[-1].missing else ExitCode.OK)
+
+    work = looks_at_texts(
+        arguments.files, remote_of(arguments), lambda text: _cells(text, paths, condition, arguments)
+    )
+    code = for_each(work, take)
+    (_print_json if arguments.json else _print_text)(arguments, paths, rows)
+    if not (code or rows):
+        say("asdffs: the condition holds for no file", file=sys.stderr)
+        return int(ExitCode.NOT_FOUND)
+    return code
+
+
+def _condition(text: str | None) -> Condition | None:
+    """Return the condition of ``--where``; None without one.  Raises ``UsageError``."""
+    if text is None:
+        return None
+    from asdffs.tree.conditions import parse_condition
+
+    return parse_condition(text)
+
+
+def _cells(
+    text: bytes, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace
+) -> tuple[list[Any], list[str], list[str]] | None:
+    """Return the values of a file with ``text``, or the default, why others are missing, and which keys are twice.
+
+    Return None if the condition does not hold.  Raises ``AsdffsError``.
+    """
+    values = Values(text)
+    if condition is not None and not values.hold(condition):
+        return None
+    cells = [_cell(values, path, arguments) for path in paths]
+    missing = [path for path, cell in zip(paths, cells, strict=True) if cell is _MISSING]
+    twice = [sentence for path in paths if (sentence := values.twice(path))]
+    if arguments.default is not None:
+        return [arguments.default if cell is _MISSING else cell for cell in cells], [], twice
+    return cells, list(map(values.missing, missing)), twice
+
+
+def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
+    if arguments.raw:
+        written = values.written(path)
+        return _MISSING if written is None else written
+    found = values.find(path)
+    if found is None:
+        return _MISSING
+    if arguments.json:
+        return for_json(found)
+    if isinstance(found.value, (dict, list)) or arguments.yaml:
+        from asdffs.cli.yaml_text import as_yaml
+
+        return as_yaml(plain(found))
+    return found.text
+
+
+def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
+    import json
+
+    names = [format_path(path) for path in paths]
+    cells = [[None if cell is _MISSING else cell for cell in row.cells] for row in rows]
+    objects = [row[0] if len(paths) == 1 else dict(zip(names, row, strict=True)) for row in cells]
+    if len(arguments.files) > 1:
+        found: Any = [{"file": row.file, "value": one} for row, one in zip(rows, objects, strict=True)]
+        print(json.dumps(found, indent=2))
+    else:  # null if the condition does not hold, or the file cannot be read
+        print(json.dumps(objects[0] if objects else None, indent=2))
+
+
+def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
+    if len(arguments.files) == 1:
+        for row in rows:
+            say(*(line for cell in row.cells if cell is not _MISSING for line in str(cell).split("\n")))
+        return
+    table = [["FILE", *map(format_path, paths)]] if len(paths) > 1 else []
+    table += [[row.file, *map(_on_one_line, row.cells)] for row in rows]
+    for line in _aligned(table) if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
+        say(line)
+
+
+def _on_one_line(cell: Any) -> str:
+    """Return a cell of a table; one that is missing is empty."""
+    return "" if cell is _MISSING else on_one_line(str(cell))
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

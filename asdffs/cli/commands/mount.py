@@ -1,0 +1,330 @@
+"""``asdffs mount FILE MNT``: checks the arguments, opens the file, serves the mount."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from asdffs import interrupts
+from asdffs.cli.background import run_in_background
+from asdffs.cli.logs import SYSLOG, check_log, log_to, reopen_logs
+from asdffs.cli.mount_options import parse_options
+from asdffs.cli.notify import notify
+from asdffs.cli.opened_file import OpenedFile, open_for_mount
+from asdffs.cli.remedies import told
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import say
+from asdffs.cli.state_directory import StateDirectory, state_home
+from asdffs.cli.unused_states import remove_unused_states
+from asdffs.document.scanning import resolve
+from asdffs.document.schema import check_available
+from asdffs.errors import (
+    AsdffsError,
+    CutBlockError,
+    KeptEditsError,
+    LockedError,
+    MountError,
+    Remedy,
+    UnfinishedError,
+    UsageError,
+    reason_of,
+)
+from asdffs.mount.binding import load_binding
+from asdffs.mount.content import FileContent
+from asdffs.mount.daemon import serve, site_of
+from asdffs.mount.loop import Loop
+from asdffs.mount.options import MountOptions
+from asdffs.printable import as_word
+from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.mount_table import OWN, filesystem_of, resolved, topmost
+from asdffs.storage.urls import is_remote, shown_name, shown_url
+
+logger = logging.getLogger(__name__)
+
+_HELPERS = ("fusermount3", "fusermount")
+#: Where libfuse looks before PATH.
+_HELPER_PLACES = tuple(f"{folder}/{name}" for folder in ("/usr/bin", "/bin") for name in _HELPERS)
+#: Why nothing is mounted inside an asdffs mount, and on one.
+_INSIDE = "the mount point lies inside another asdffs mount; choose a directory outside"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Mount; returns when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
+    if arguments.quiet or arguments.debug:
+        logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
+    options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
+    if options.schema:
+        check_available()
+    options = _with_remote(options, arguments)
+    path = _path_of(arguments.file, options)
+    mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
+    _check_outside(mountpoint, path, options)
+    if options.log is not None:
+        check_log(options.log)
+        options = options._replace(log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
+    _check_device()
+    _check_helper()
+    serve_it = _serve_archive if os.path.isdir(path) else _serve_file
+    options = options if serve_it is _serve_archive else downgraded(options, path, arguments.options)
+    claim = _claim(mountpoint, arguments.mountpoint)
+    state = StateDirectory(options.spool, private=options.read_only)
+    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), state)
+
+    def work(ready: Callable[[], None]) -> int:
+        with interrupts.critical():  # while it serves, signals end the mount
+            serve_it(waiting, lambda: _give_up(claim, ready))
+        return 0
+
+    if arguments.foreground or arguments.debug or arguments.systemd:
+        if options.log is not None:
+            log_to(options.log, keep=True, also=True)
+        return work(lambda: _say_mounted(f"mounted {shown_name(path)} at {mountpoint}", quiet=arguments.quiet))
+
+    def log() -> None:
+        log_to(options.log or state.places.log, keep=options.log is not None)
+
+    try:
+        return run_in_background(_reporting(work), log, reopen_logs, keep=(claim,))
+    finally:
+        os.close(claim)  # the daemon has its own; if it was refused, the next mount may begin at once
+
+
+class _Waiting(NamedTuple):
+    """What is to be mounted, where and how."""
+
+    path: str
+    mountpoint: str
+    options: MountOptions
+    binding: Any
+    state: StateDirectory
+
+
+def _path_of(given: str, options: MountOptions) -> str:
+    """Return the absolute path of what to mount, or its URL.  Raises as ``resolve``, ``UsageError``."""
+    if is_remote(given):
+        return given
+    if not os.path.isdir(given):
+        return os.path.join(*resolve(given))
+    if options.lease:
+        raise UsageError("'-o lease' is about one file, and cannot be used for a directory")
+    return os.path.realpath(given)
+
+
+def _claim(mountpoint: str, given: str) -> int:
+    """A descriptor that keeps other mounts of ours from this mount point until it is one.  Raises ``MountError``."""
+    claim = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(claim)
+        raise MountError("another asdffs is mounting there just now", path=given) from err
+    if filesystem_of(mountpoint) == OWN:  # it was quicker, after we had looked
+        os.close(claim)
+        raise _mounted_already(given)
+    return claim
+
+
+def _give_up(claim: int, ready: Callable[[], None]) -> None:
+    """The mount is there: the descriptor is of the directory below it, and would keep that busy."""
+    fcntl.flock(claim, fcntl.LOCK_UN)
+    os.close(claim)
+    ready()
+
+
+def _say_mounted(sentence: str, *, quiet: bool) -> None:
+    notify("READY=1", f"STATUS={sentence}")
+    if not quiet:
+        say(sentence, file=sys.stderr)
+
+
+def _say_leaving(path: str) -> None:
+    notify("STOPPING=1", f"STATUS=finishing {path}")
+
+
+def wanted_binding() -> Any:
+    """The FUSE binding that the environment asks for."""
+    return os.environ.get("ASDFFS_BINDING") or "auto"
+
+
+def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
+    binding, loop = load_binding(waiting.binding), Loop()
+    opened = open_for_mount(waiting.path, waiting.options, loop, waiting.state)
+    try:
+        opened.keep_the_past()
+        interrupts.check()
+        site = site_of(waiting.mountpoint, waiting.options, opened.places, binding, loop)
+        serve(
+            FileContent(opened, site),
+            site,
+            binding,
+            ready=ready,
+            leaving=lambda: _say_leaving(shown_name(waiting.path)),
+        )
+    finally:
+        opened.close()
+        remove_unused_states()
+
+
+def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
+    from asdffs.features.archive.content import ArchiveContent
+
+    binding, loop, options, path = load_binding(waiting.binding), Loop(), waiting.options, waiting.path
+    lock, state = _lock_archive(path, options), waiting.state
+    try:
+        if not options.read_only:
+            state.claim(path, lambda: lock)
+        state.begin()
+        site = site_of(waiting.mountpoint, options, state.places, binding, loop)
+
+        def open_file(folder: FileFolder, name: str) -> OpenedFile:
+            file = folder.path(name)
+            return open_for_mount(file, downgraded(options, file, []), loop, folder=folder)
+
+        serve(
+            ArchiveContent(path, state.places, open_file, site),
+            site,
+            binding,
+            ready=ready,
+            leaving=lambda: _say_leaving(shown_name(path)),
+        )
+    finally:
+        state.release()  # each file has its own
+        state.close()
+        os.close(lock)
+        remove_unused_states()
+
+
+def _lock_archive(path: str, options: MountOptions) -> int:
+    """Return a descriptor that keeps other writing mounts from this directory.  Raises ``LockedError``."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if options.read_only:
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(lock)
+        raise LockedError(
+            "another asdffs has mounted this directory for writing", path=path, remedy=Remedy.UMOUNT
+        ) from err
+    return lock
+
+
+def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:
+    """Errors are printed by the daemon as long as it has the terminal, then logged."""
+    from asdffs.cli.exit_codes import ExitCode, exit_code_of
+
+    def wrapped(ready: Callable[[], None]) -> int:
+        try:
+            return work(ready)
+        except (CutBlockError, KeptEditsError, UnfinishedError) as err:
+            logger.error("%s", told(err))
+            return exit_code_of(err)
+        except AsdffsError as err:
+            say(f"asdffs: {told(err)}", file=sys.stderr)
+            return exit_code_of(err)
+        except OSError as err:
+            why = reason_of(err)
+            advice = "make room, or mount with -o ro or -o nojournal"
+            say(f"asdffs: cannot be mounted for writing: {why}; {advice}", file=sys.stderr)
+            return ExitCode.UNFINISHED
+
+    return wrapped
+
+
+def _mounted_already(path: str) -> MountError:
+    return MountError(f"already mounted; run: asdffs umount {as_word(path)}", path=path)
+
+
+def _check_mountpoint(path: str, *, nonempty: bool) -> str:
+    if not path:
+        raise UsageError("the name of the mount point is empty")
+    real = resolved(path)
+    there = topmost(real)
+    if there is not None and there.kind == OWN:
+        raise _mounted_already(path)
+    try:
+        found = os.listdir(real)
+        kind = filesystem_of(real)
+        if kind == OWN:
+            raise _mounted_already(path) if os.path.ismount(real) else MountError(_INSIDE, path=path)
+        if found and not nonempty:
+            raise MountError("the mount point is not empty; choose an empty directory", path=path)
+    except NotADirectoryError as err:
+        raise MountError("the mount point is not a directory", path=path) from err
+    except FileNotFoundError as err:
+        raise MountError(f"the mount point does not exist; run: mkdir -p {as_word(path)}", path=path) from err
+    except OSError as err:
+        raise MountError(f"the mount point cannot be used: {err.strerror}", path=path) from err
+    return real
+
+
+def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
+    """The daemon must not touch its own mount: it would wait for itself, for good.
+
+    Nor may it write into another one of asdffs, whose daemon may be about to do the same with this one.
+    """
+    written = (options.spool, options.log if options.log != SYSLOG else None, state_home(), tempfile.gettempdir())
+    for place in (None if is_remote(path) else path, *written):
+        if place is not None and os.path.commonpath([os.path.realpath(place), mountpoint]) == mountpoint:
+            raise MountError("lies inside the mount point; choose another place for one of them", path=place)
+    for place in written:
+        if place is not None and filesystem_of(os.path.realpath(place)) == OWN:
+            raise MountError("lies inside another asdffs mount; choose a place outside", path=place)
+    if os.path.isdir(path) and os.path.commonpath([path, mountpoint]) == path:
+        raise MountError("the mount point lies inside the directory; choose one outside", path=mountpoint)
+
+
+def _check_helper() -> None:
+    """Only root mounts without a helper; libfuse would say so in its own words, and late."""
+    if os.geteuid() == 0 or any(map(os.path.exists, _HELPER_PLACES)):
+        return
+    from shutil import which
+
+    if any(map(which, _HELPERS)):
+        return
+    raise MountError("is missing, and mounting without being root needs it; 'apt install fuse3'", path=_HELPERS[0])
+
+
+def _check_device() -> None:
+    device = "/dev/fuse"
+    if not os.path.exists(device):
+        raise MountError("does not exist; load the fuse module, or start the container with it", path=device)
+    if not os.access(device, os.R_OK | os.W_OK):
+        raise MountError("may not be opened by this user; run as root, or make it accessible", path=device)
+
+
+def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountOptions:
+    """What ``--anonymous`` and so on say, beside ``-o``."""
+    remote, more = options.remote, remote_of(arguments)
+    return options._replace(
+        remote=remote._replace(
+            anonymous=remote.anonymous or more.anonymous,
+            endpoint=more.endpoint or remote.endpoint,
+            region=more.region or remote.region,
+            cache=remote.cache and more.cache,
+            timeout=remote.timeout if arguments.timeout is None else more.timeout,
+            whole_max=remote.whole_max if arguments.whole_max is None else more.whole_max,
+        ),
+    )
+
+
+def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptions:
+    """Read-only where the file, or the directory that is to hold its journal, cannot be written; and say so."""
+    if is_remote(path):
+        if any("rw" in text.split(",") for text in given):
+            logger.warning("%s: remote files cannot be written; mounting read-only", shown_url(path))
+        return options._replace(read_only=True)
+    needed = {path: ""}
+    if options.journal:
+        needed[os.path.dirname(path)] = " (the journal goes there; '-o nojournal' does without)"
+    refusing = next((place for place in needed if not os.access(place, os.W_OK)), None)
+    if options.read_only or refusing is None:
+        return options
+    logger.warning("%s: cannot be written%s; mounting read-only", refusing, needed[refusing])
+    return options._replace(read_only=True)

@@ -1,0 +1,107 @@
+"""``asdffs repack FILE [OUT]``, or ``FILE... DIRECTORY``: write files anew."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from contextlib import ExitStack, closing
+from typing import Any
+
+from asdffs.cli.bars import shown
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.outputs import (
+    alignment_of,
+    check_alone,
+    check_whole,
+    compression_notes,
+    padding_of,
+    piece_of,
+    write_out,
+)
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import say
+from asdffs.cli.several_files import Answer, answer_each, with_outputs
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.scanning import resolve
+from asdffs.errors import UsageError
+from asdffs.scheduling import WorkerThreads
+from asdffs.storage.urls import is_remote
+from asdffs.workflows.assembling import RoomPolicy
+from asdffs.workflows.cloud_profile import ROOM
+from asdffs.workflows.repacking import KEEP, Repacking, RepackOptions
+
+logger = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the new files.  Raises ``AsdffsError``, ``OSError``."""
+    return answer_each(arguments, with_outputs(arguments.files), _repack)
+
+
+def _repack(arguments: argparse.Namespace) -> Answer:
+    room = _room_of(arguments)
+    check_whole(arguments.file)
+    away = is_remote(arguments.file) and arguments.out is not None
+    path = arguments.file if away else os.path.join(*resolve(arguments.file))
+    in_place = arguments.out is None or os.path.realpath(arguments.out) == path
+    workers = WorkerThreads()
+    spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
+    options = RepackOptions(
+        arguments.compression,
+        room,
+        drop=arguments.drop_unreferenced,
+        directory=spool,
+        force=arguments.force,
+        profile=arguments.profile or "",
+        piece=piece_of(arguments.piece_size),
+    )
+    settings = Settings(spool=spool, scheduler=workers, remote=remote_of(arguments))
+    with ExitStack() as stack, workers.entered():
+        if in_place:
+            document, _ = stack.enter_context(opened_to_write(path, "repack", settings))
+        else:
+            document = stack.enter_context(closing(open_document(path, writable=False, settings=settings)))
+        check_alone(document, "repack")
+        before = document.layout.size
+        repacking = Repacking(document, workers, options)
+        with shown(document.report.progress.facts, f"repacking {arguments.file}"):
+            _write(arguments, document, workers, repacking, in_place=in_place)
+    target = arguments.file if in_place else arguments.out
+    dropped = sorted(set(range(repacking.count)) - set(repacking.kept))
+    facts = {"file": target, "size_before": before, "size": os.path.getsize(target), "dropped": dropped}
+    notes = [*repacking.notes, *compression_notes(arguments.compression)]
+    for note in notes:
+        logger.warning("%s: %s", arguments.file, note)
+    code = ExitCode.UNFINISHED if repacking.undecodable else ExitCode.OK
+    return Answer({**facts, "notes": notes}, lambda: _show(facts), code)
+
+
+def _room_of(arguments: argparse.Namespace) -> RoomPolicy:
+    """Return padding and alignment of the new file.  Raises ``UsageError``."""
+    if arguments.profile and arguments.compression != KEEP:
+        raise UsageError("--profile decides the compressions; leave out --compression")
+    if arguments.piece_size and not arguments.profile and arguments.compression == KEEP:
+        raise UsageError("--piece-size takes effect only with --compression lz4 or --profile cloud")
+    room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
+    return ROOM._replace(padding=room.padding) if arguments.profile and arguments.align is None else room
+
+
+def _write(
+    arguments: argparse.Namespace, document: Document, workers: WorkerThreads, repacking: Repacking, *, in_place: bool
+) -> None:
+    if in_place:
+        document.rewrite(repacking.write)
+        return
+    with workers.waiting():
+        write_out(arguments, repacking.write)
+
+
+def _show(facts: dict[str, Any]) -> None:
+    dropped = ", ".join(map(str, facts["dropped"]))
+    say(
+        f"{facts['file']}: {facts['size_before']} -> {facts['size']} bytes"
+        + (f"; dropped blocks: {dropped}" if dropped else "")
+    )

@@ -1,0 +1,199 @@
+"""The requests of the page, and their answers (Starlette).
+
+| request                                  | answer                                                                  |
+|------------------------------------------|-------------------------------------------------------------------------|
+| GET /, GET /static/NAME                  | the page                                                                |
+| GET /api/facts                           | name, size, version of the text, warnings                               |
+| GET /api/tree?path=P&start=N             | children of a value                                                     |
+| GET /api/search?text=T                   | values with this text                                                   |
+| GET /api/text; PUT /api/text             | the text, its version as ETag; a save, with the version as If-Match     |
+| GET /api/history; GET /api/history/N     | the trees that were replaced                                            |
+| GET /api/array?name=A&index=I            | facts about an array                                                    |
+| GET /api/tile?name=A&index=I&step=S&row=R&column=C&stretch=T&cmap=M | a part of its picture, PNG                   |
+| GET /api/curve, GET /api/pixel           | a curve, PNG; the value of an element                                   |
+| GET /api/sky?name=A&row=R&column=C       | the sky coordinates of a pixel                                          |
+| GET /api/layout                          | the parts of the file                                                   |
+| GET /api/download?what=W&name=N          | an array as .npy or .fits, a block, the tree                            |
+
+Errors are JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from asdffs.errors import (
+    AsdffsError,
+    InvalidArrayError,
+    InvalidTreeError,
+    MissingValueError,
+    NotPermittedError,
+    NotSupportedError,
+    ReadOnlyError,
+    StaleFileError,
+    TreeChangedError,
+    UsageError,
+    reason_of,
+)
+from asdffs.features.browser.downloads import download
+from asdffs.features.browser.guard import App, Guard
+from asdffs.features.browser.images import Images, Tile, as_json
+from asdffs.features.browser.layout import parts_of
+from asdffs.features.browser.outline import children, search
+from asdffs.features.browser.session import Session
+from asdffs.features.browser.sky import Sky
+
+#: The largest text that is saved, in bytes.
+LARGEST: Final = 64 << 20
+_STATIC: Final = Path(__file__).with_name("static")
+#: Error class -> HTTP status.  The nearest class in the hierarchy counts.
+STATUS: Final[dict[type[AsdffsError], int]] = {
+    AsdffsError: 500,
+    UsageError: 400,
+    MissingValueError: 404,
+    InvalidTreeError: 422,
+    InvalidArrayError: 422,
+    NotPermittedError: 400,
+    TreeChangedError: 409,
+    StaleFileError: 409,
+    ReadOnlyError: 403,
+    NotSupportedError: 501,
+}
+
+Answer = Callable[[Request], Response]
+
+
+def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
+    """Return the application for ``session``, behind its guard.  ``token``, ``port``, ``awaits``: see ``guard``."""
+    images, sky = Images(session), Sky(session)
+    answers: dict[str, Callable[[Request], Any]] = {
+        "facts": lambda request: session.facts(),
+        "tree": lambda request: children(session.values(), _text(request, "path") or ".", _number(request, "start")),
+        "search": lambda request: search(session.values(), _text(request, "text")),
+        "history": lambda request: session.history(),
+        "array": lambda request: images.facts(_text(request, "name"), _index(request)),
+        "pixel": lambda request: images.pixel(*_array(request), _number(request, "row"), _number(request, "column")),
+        "sky": lambda request: sky.at(_text(request, "name"), _number(request, "row"), _number(request, "column")),
+        "layout": lambda request: parts_of(session),
+    }
+    pictures: dict[str, Callable[[Request], bytes]] = {
+        "tile": lambda request: images.tile(*_array(request), _tile(request), *_style(request)),
+        "curve": lambda request: images.curve(*_array(request)),
+    }
+    routes = [
+        Route("/", lambda request: Response((_STATIC / "index.html").read_bytes(), media_type="text/html")),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+        *(Route(f"/api/{name}", _answering(_json_of(answer))) for name, answer in answers.items()),
+        *(Route(f"/api/{name}", _answering(_png_of(answer))) for name, answer in pictures.items()),
+        Route("/api/text", _answering(lambda request: _text_of(session)), methods=["GET"]),
+        Route("/api/text", _saving(session), methods=["PUT"]),
+        Route("/api/download", _answering(lambda request: _download(session, request))),
+        Route("/api/history/{number:int}", _answering(lambda request: _old_text(session, request))),
+    ]
+    return Guard(Starlette(routes=routes), token, port, awaits=awaits)
+
+
+def _answering(answer: Answer) -> Callable[[Request], Any]:
+    """Return an endpoint that runs ``answer`` in a thread, and tells its errors."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await run_in_threadpool(answer, request)
+        except (AsdffsError, OSError, ValueError) as err:
+            return _refusal(err)
+
+    return endpoint
+
+
+def _json_of(answer: Callable[[Request], Any]) -> Answer:
+    return lambda request: Response(as_json(answer(request)), media_type="application/json")
+
+
+def _png_of(answer: Callable[[Request], bytes]) -> Answer:
+    return lambda request: Response(answer(request), media_type="image/png")
+
+
+def _refusal(err: Exception) -> Response:
+    """Return an error as the page shows it."""
+    known = next((STATUS[kind] for kind in type(err).__mro__ if kind in STATUS), 500)
+    facts = {"error": reason_of(err), "line": getattr(err, "line", None), "column": getattr(err, "column", None)}
+    return Response(as_json(facts), known, media_type="application/json")
+
+
+def _text_of(session: Session) -> Response:
+    text, version = session.text()
+    return Response(text, media_type="text/plain; charset=utf-8", headers={"etag": f'"{version}"'})
+
+
+def _old_text(session: Session, request: Request) -> Response:
+    return Response(session.old_text(request.path_params["number"]), media_type="text/plain; charset=utf-8")
+
+
+def _download(session: Session, request: Request) -> Response:
+    found = download(session, _text(request, "what"), _text(request, "name"))
+    headers = {"content-length": str(found.size), "content-disposition": f'attachment; filename="{found.name}"'}
+    return StreamingResponse(found.pieces(), headers=headers, media_type="application/octet-stream")
+
+
+def _saving(session: Session) -> Callable[[Request], Any]:
+    """Return the endpoint of saves: it reads the body as far as a text may be long."""
+
+    async def save(request: Request) -> Response:
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LARGEST:
+                return _refusal(UsageError(f"the text is larger than {LARGEST >> 20} MiB"))
+        over = request.headers.get("if-match", "").strip('"')
+        return await _answering(lambda _: _saved(session, bytes(body), over))(request)
+
+    return save
+
+
+def _saved(session: Session, text: bytes, over: str) -> Response:
+    return Response(as_json({"version": str(session.save(text, over))}), media_type="application/json")
+
+
+# -- what the URL says ------------------------------------------------------------------
+
+
+def _text(request: Request, name: str) -> str:
+    return str(request.query_params.get(name, ""))
+
+
+def _number(request: Request, name: str) -> int:
+    """Return a number of the URL, 0 without it.  Raises ``UsageError``."""
+    stated = _text(request, name) or "0"
+    if not stated.isascii() or not stated.isdecimal() or len(stated) > 18:
+        raise UsageError(f"{name} is no number")
+    return int(stated)
+
+
+def _index(request: Request) -> list[int]:
+    """Return the positions along the first axes: numbers with commas between them.  Raises ``UsageError``."""
+    stated = _text(request, "index")
+    parts = stated.split(",") if stated else []
+    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
+        raise UsageError("the index has other characters than numbers and commas")
+    return [int(part) for part in parts]
+
+
+def _array(request: Request) -> tuple[str, list[int]]:
+    return _text(request, "name"), _index(request)
+
+
+def _tile(request: Request) -> Tile:
+    return Tile(*(_number(request, name) for name in ("step", "row", "column")))
+
+
+def _style(request: Request) -> tuple[str, str]:
+    return _text(request, "stretch") or "linear", _text(request, "cmap") or "gray"

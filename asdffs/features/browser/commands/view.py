@@ -1,0 +1,112 @@
+"""``asdffs view FILE``: a page in the browser, on loopback, until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import secrets
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Iterator
+from typing import Final
+
+from asdffs.cli.budgets import stated_budget
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.reading import open_to_read
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import say
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.report import raise_outcome
+from asdffs.document.saves.drafts import Drafts
+from asdffs.document.saves.history import History
+from asdffs.document.saves.keeping import keep_beside
+from asdffs.errors import NotSupportedError, Remedy, UsageError
+from asdffs.features.browser.guard import App
+from asdffs.features.browser.peers import Listener, are_known
+from asdffs.features.browser.session import Session
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.urls import is_remote
+
+logger = logging.getLogger(__name__)
+
+#: Signals that end the page, as they should: the file is finished.
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+#: How many connections wait to be accepted, and how many are served at once.
+_WAITING: Final = 64
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the page; return 0 after an interrupt.  Raises ``AsdffsError``, ``OSError``."""
+    for package in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            raise NotSupportedError(f"the page needs {package}, which is not installed", remedy=Remedy.INSTALL_VIEW)
+    if not 0 <= arguments.port < 1 << 16:
+        raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
+    with _listening(arguments.port) as listener, _session(arguments) as session:
+        token, url = secrets.token_urlsafe(24), f"http://127.0.0.1:{listener.port}/"
+        say(f"{url}?token={token}")
+        say("(the page is open as long as this command runs; Ctrl-C ends it)")
+        browses = not arguments.no_browser and are_known()  # else a URL without a token opens nothing
+        if browses:
+            # a browser of the terminal runs until it is closed, and waits for the page meanwhile
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        from asdffs.features.browser.app import make_app  # it needs Starlette
+
+        _serve(make_app(session, token, listener.port, awaits=browses), listener)
+    return int(ExitCode.OK)
+
+
+@contextlib.contextmanager
+def _session(arguments: argparse.Namespace) -> Iterator[Session]:
+    """Open the file, for writing if that is possible and wanted."""
+    settings = Settings(scheduler=SerialCalls(), remote=remote_of(arguments), budget=stated_budget())
+    if arguments.read_only or is_remote(arguments.file):
+        open_to_read(arguments.file, arguments).close()  # says what is wrong, with a bar while it is downloaded
+        with contextlib.closing(open_document(arguments.file, writable=False, settings=settings)) as document:
+            yield Session(document, arguments.file, None, None)
+        return
+    with opened_to_write(arguments.file, "view", settings, typing=True) as (document, state):
+        history = History(state.places.history, [])
+        try:
+            yield Session(document, arguments.file, Drafts(document, state.places.rejected, history), history)
+        finally:
+            with document.scheduler.entered():
+                document.finish()
+                if keep_beside(document, list, list, list, state.places.spool):  # a page has refused texts only
+                    state.release()
+        outcome = document.report.outcome
+        for note in outcome.notes:
+            logger.warning("%s: %s", document.path, note)
+        raise_outcome(document.path, outcome)
+
+
+def _listening(port: int) -> Listener:
+    """Return a socket on loopback.  Raises ``OSError``."""
+    try:
+        return Listener(port, _WAITING)
+    except OSError as err:
+        err.filename = f"port {port}"
+        raise
+
+
+def _serve(app: App, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    import uvicorn
+
+    settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", limit_concurrency=_WAITING)
+    server = uvicorn.Server(settings)
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    server.capture_signals = contextlib.nullcontext  # its own would end the command by the signal
+    try:
+        for number in _ENDING:
+            signal.signal(number, server.handle_exit)
+        asyncio.run(server.serve(sockets=[listener]))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

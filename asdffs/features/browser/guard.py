@@ -1,0 +1,144 @@
+"""Lets only the user's own browser in: everything that reaches the application went through ``Guard``.
+
+| a request                                       | is refused, because                                      |
+|-------------------------------------------------|----------------------------------------------------------|
+| for another host than the one that we listen on | a name of an attacker may lead to loopback (rebinding)   |
+| of another page, as Origin or Sec-Fetch-Site say | that page would act for the user (CSRF), or read answers |
+| without the token                               | on a machine that forwards the port, others reach it     |
+
+Other users of this machine cannot connect at all (``peers``).  The token is in the URL that ``asdffs view`` prints.
+A request with it gets a cookie and the URL without the token, so the token stays out of the history.  Other users see
+the arguments of processes, so the browser is started with a URL without the token: the first request of this user
+for the page is taken for that browser's.  The content security policy lets the page load only its own files.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from asdffs.features.browser.peers import user_of
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+_COOKIE: Final = "asdffs"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_SAME: Final = ("same-origin", "none")
+
+
+class Guard:
+    """An ASGI application in front of ``app``.
+
+    ``port``: where it listens, on loopback.  ``token``: see above.  ``awaits``: whether a browser was started.
+    """
+
+    def __init__(self, app: App, token: str, port: int, *, awaits: bool) -> None:
+        self._app = app
+        self._token = token
+        self._port = port
+        self._awaits = awaits
+        self._secret = secrets.token_urlsafe(24)
+        self._cookie = f"{_COOKIE}-{port}"
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on.  Sockets of other kinds than HTTP are not answered."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, _with_headers(send))
+
+    async def _answer(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        reason = self._reason(scope, headers)
+        if reason:
+            await _send(send, 403, reason)
+        elif self._is_known(headers):
+            await self._app(scope, receive, send)
+        elif scope["path"] == "/" and self._admits(scope, headers):
+            cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
+            await _send(send, 303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+        else:
+            await _send(send, 403, "the token is missing; open the whole URL that was printed")
+
+    def _reason(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> str:
+        """Return why the request is refused, whatever it knows; empty if it is not."""
+        host = headers.get("host", "")
+        if host not in self._hosts:
+            return "this host name is not the one of the page"
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{host}":
+            return "the request comes from another page"
+        # a link in another page may lead here; it may not load anything, or send anything
+        linked = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET" and scope["path"] == "/"
+        if headers.get("sec-fetch-site", "none") not in _SAME and not linked:
+            return "the request comes from another page"
+        if scope["method"] not in ("GET", "HEAD") and origin is None:
+            return "a change needs the header Origin, which every browser sends"
+        return ""
+
+    def _is_known(self, headers: dict[str, str]) -> bool:
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        found = cookies.get(self._cookie)
+        return found is not None and _is_same(found.value, self._secret)
+
+    def _admits(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> bool:
+        """Return whether the request has the token, or is the one that the started browser is awaited to make."""
+        if _is_same(_asked(scope), self._token):
+            return True
+        awaited = self._awaits and headers.get("sec-fetch-site", "none") == "none"
+        if not awaited or user_of(tuple(scope["client"]), self._port) != os.geteuid():
+            return False
+        self._awaits = False
+        return True
+
+
+def _is_same(stated: str, known: str) -> bool:
+    return hmac.compare_digest(stated.encode(), known.encode())
+
+
+def _asked(scope: MutableMapping[str, Any]) -> str:
+    """Return the token in the URL; empty without one."""
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
+
+
+def _with_headers(send: Send) -> Send:
+    """Return a ``send`` that adds the headers of every answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await send(message)
+
+    return sending
+
+
+async def _send(send: Send, status: int, sentence: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    body = sentence.encode()
+    plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*plain, *headers]})
+    await send({"type": "http.response.body", "body": body})

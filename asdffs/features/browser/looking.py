@@ -1,0 +1,98 @@
+"""A look at an array: few of its elements, their statistics, and a picture of them.
+
+Of a large array every so-many-th element is read, so a look takes as long for 8 GiB as for 8 MiB; of a compressed
+block, the pieces that have them.  A picture has the first row at the bottom, as pictures of the sky have it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from asdffs.document.arrays.array import Array
+from asdffs.errors import NotPermittedError, UsageError
+from asdffs.limits import LOOK
+from asdffs.features.browser.pictures.colours import coloured
+from asdffs.features.browser.pictures.curve import curve
+from asdffs.features.browser.pictures.sampling import Index, coarser, complete, first_plane, lengths
+from asdffs.features.browser.pictures.statistics import Statistics, statistics_of
+from asdffs.features.browser.pictures.stretch import grey_levels, limits_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_NUMBERS: Final = "biufc"
+
+
+class Look(NamedTuple):
+    """What was seen of an array.
+
+    ``asked``: the index that was asked for, of at most two axes; ``drawn``: what was read of it; ``values``: these
+    elements.  ``total``: how many elements were asked for.  ``step``: every so-many-th was read along each axis.
+    """
+
+    asked: Index
+    drawn: Index
+    values: np.ndarray[Any, Any]
+    total: int
+    step: int
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether there are numbers, which have statistics and a picture."""
+        return self.values.dtype.kind in _NUMBERS
+
+    def statistics(self) -> Statistics:
+        """Return the statistics of the elements that were read; of complex ones, those of their absolute values."""
+        return statistics_of(real(self.values))
+
+
+def look_at(array: Array, index: Sequence[Any], rows: int, columns: int) -> Look:
+    """Read so many elements of ``array`` that they fit a picture of ``rows`` and ``columns``.
+
+    ``index``: integers, slices and ``...``.  Of more than two axes, the first positions of the first axes are taken.
+    Of one axis, ten elements for each column are read; of what is not numbers, at most ``LOOK`` bytes, or one
+    element.  Raises ``UsageError``, or as ``Array.__getitem__``.
+    """
+    import numpy as np
+
+    shape = array.shape
+    try:
+        whole = first_plane(complete(index, shape), shape)
+    except IndexError as err:
+        raise UsageError(str(err)) from err
+    counts = lengths(whole, shape)
+    most = (rows, columns) if len(counts) == 2 else (10 * columns,)
+    step = max((-(-count // limit) for count, limit in zip(counts, most, strict=False)), default=1) or 1
+    dtype = array.dtype
+    while dtype.kind not in _NUMBERS and counts and step < max(counts) and _size(counts, step, dtype) > LOOK:
+        step += -(-step // 8)
+    drawn = coarser(whole, step)
+    return Look(whole, drawn, np.asarray(array[drawn]), math.prod(counts), step)
+
+
+def _size(counts: Sequence[int], step: int, dtype: np.dtype[Any]) -> int:
+    return math.prod(-(-count // step) for count in counts) * dtype.itemsize
+
+
+def picture(look: Look, rows: int, columns: int, stretch: str, cmap: str) -> np.ndarray[Any, Any]:
+    """Return the picture of a look: uint8 of two axes for grey levels, or with a third one of 3 for colours.
+
+    An image has as many pixels as elements were read; a curve, of one axis, has ``rows`` and ``columns``.  Raises
+    ``NotPermittedError`` if there is nothing to draw, and as ``limits_of`` and ``coloured``.
+    """
+    if not look.is_numeric or not look.values.ndim or not look.values.size:
+        raise NotPermittedError("there is nothing to draw: it has no axis, no element or no numbers")
+    values = real(look.values)
+    if values.ndim == 1:
+        facts = look.statistics()
+        return curve(values, (facts.least or 0.0, facts.greatest or 0.0), rows, columns)
+    return coloured(grey_levels(values, limits_of(values, stretch), stretch)[::-1], cmap)
+
+
+def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return ``values``, or the absolute values of complex numbers: what a picture shows."""
+    import numpy as np
+
+    return np.abs(values) if values.dtype.kind == "c" else values

@@ -1,0 +1,119 @@
+"""``asdffs find CONDITION [DIR...]``: list files of a catalogue by their values."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from asdffs.cli.bars import shown
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.file_errors import failed
+from asdffs.features.catalog.commands.index import indexed, tell_unread, way_here
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import Rows, on_one_line, say
+from asdffs.cli.yaml_text import as_yaml
+from asdffs.errors import UsageError
+from asdffs.printable import printable
+from asdffs.tree.conditions import MISSING, parse_condition
+from asdffs.tree.paths import format_path, parse_paths
+from asdffs.features.catalog.places import catalog_of, roots_of
+from asdffs.features.catalog.query import Match, find
+from asdffs.features.catalog.store import Catalog, open_catalog
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the files; return 1 if there are none.  Raises ``AsdffsError``, ``OSError``."""
+    if arguments.sql and (arguments.columns or arguments.null or arguments.places):
+        raise UsageError("--sql takes no DIR, --columns or -0; say it in the SELECT")
+    if arguments.null and (arguments.json or arguments.csv or arguments.columns):
+        raise UsageError("-0 prints paths alone")
+    path, roots = catalog_of(arguments.catalog), roots_of(arguments.places)
+    if arguments.fresh:
+        if not roots:
+            raise UsageError("--fresh: name the directories to look at")
+        indexed(path, roots, way_here(arguments))
+    with open_catalog(path, writable=False) as catalog:
+        return _select(arguments, catalog) if arguments.sql else _find(arguments, catalog, roots)
+
+
+def _find(arguments: argparse.Namespace, catalog: Catalog, roots: Sequence[bytes]) -> int:
+    paths = parse_paths(arguments.columns) if arguments.columns else []
+    condition = parse_condition(arguments.condition)
+    facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
+
+    def note(done: int, total: int) -> None:
+        facts.update(done=done, total=total)
+
+    with shown(lambda: [facts], "finding"):
+        found, failures = find(catalog, condition, roots, paths, remote_of(arguments), note)
+    _print(arguments, ["file", *map(format_path, paths)], found)
+    tell_unread(catalog, roots)
+    codes = [failed(name, err) for name, err in failures]
+    return int(max([*codes, ExitCode.OK if found else ExitCode.NOT_FOUND]))
+
+
+def _print(arguments: argparse.Namespace, names: Sequence[str], found: Sequence[Match]) -> None:
+    rows = ([os.fsdecode(match.path), *match.values] for match in found)
+    if arguments.null:
+        _write_paths(found)
+    elif arguments.json and not arguments.columns:
+        print(json.dumps([os.fsdecode(match.path) for match in found], indent=2))
+    elif arguments.json or arguments.csv or arguments.columns:
+        _print_table(arguments, names, rows)
+    else:
+        say(*(os.fsdecode(match.path) for match in found))
+
+
+def _select(arguments: argparse.Namespace, catalog: Catalog) -> int:
+    names, rows = catalog.select(arguments.condition)
+    _print_table(arguments, names, rows)
+    return int(ExitCode.OK)
+
+
+def _write_paths(found: Sequence[Match]) -> None:
+    sys.stdout.flush()
+    terminal = sys.stdout.isatty()
+    for match in found:
+        name = printable(os.fsdecode(match.path), terminal=True).encode() if terminal else match.path
+        sys.stdout.buffer.write(name + b"\0")
+    sys.stdout.buffer.flush()
+
+
+def _print_table(arguments: argparse.Namespace, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    if arguments.json:
+        print(json.dumps([dict(zip(names, map(_for_json, row), strict=True)) for row in rows], indent=2))
+    elif arguments.csv:
+        writer = csv.writer(Rows(), lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([_text(cell) for cell in row] for row in rows)
+    else:
+        say("\t".join(names))
+        say(*("\t".join(on_one_line(_text(cell)) for cell in row) for row in rows))
+
+
+def _for_json(cell: Any) -> Any:
+    """Return a value as JSON has it; a missing one is null, a date and a number that is not finite are texts."""
+    if isinstance(cell, dict):
+        return {key: _for_json(item) for key, item in cell.items()}
+    if isinstance(cell, list):
+        return list(map(_for_json, cell))
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return as_yaml(cell)
+    if isinstance(cell, datetime.date):
+        return cell.isoformat()
+    return None if cell is MISSING else cell
+
+
+def _text(cell: Any) -> str:
+    if cell is MISSING or cell is None:
+        return ""
+    if isinstance(cell, (bool, dict, list)):
+        return json.dumps(_for_json(cell), ensure_ascii=False)
+    return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)

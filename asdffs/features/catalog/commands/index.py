@@ -1,0 +1,191 @@
+"""``asdffs index DIR...``: bring a catalogue up to date."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from asdffs.cli.bars import shown
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import say
+from asdffs.errors import MissingFileError, UsageError
+from asdffs.tree.paths import parse_paths
+from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
+from asdffs.features.catalog.parquet import Choice, export
+from asdffs.features.catalog.places import catalog_of, roots_of
+from asdffs.features.catalog.sinks import sink_at
+from asdffs.features.catalog.store import Catalog, open_catalog
+
+logger = logging.getLogger(__name__)
+
+_MOST_JOBS: Final = 1024
+
+#: A query for the files that could not be read, quoted for a shell.
+BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Index the files, and print how many there were.
+
+    Returns 1 if some were not found and may still be there, 3 if a name leads to nothing and nothing was known of it.
+
+    Raises ``AsdffsError``, ``OSError``.
+    """
+    path, part = catalog_of(arguments.catalog), _part_of(arguments.part)
+    listed = _listed(arguments.files_from, null=arguments.null)
+    places = [*arguments.places, *listed]
+    if not places and not arguments.to:
+        raise UsageError("give a directory, or --files-from")
+    if (arguments.columns or arguments.exclude) and not arguments.to:
+        raise UsageError("--columns and --exclude are for --to parquet")
+    if arguments.merge:
+        return _merge(arguments, path, places)
+    roots = [*roots_of(arguments.places, gone=arguments.forget), *roots_of(listed, gone=True)]
+    if arguments.to:
+        return _export(arguments, path, roots, part)
+    with _way_of(arguments) as way:
+        done = indexed(path, roots, way, part, forget=arguments.forget)
+    if arguments.json:
+        print(json.dumps({"catalog": path, **done._asdict()}, indent=2))
+    else:
+        say(f"{path}: {_told(done)}")
+    if done.unread:
+        logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, BROKEN)
+    return _code_of(done)
+
+
+def _code_of(done: Indexed) -> int:
+    return int(ExitCode.NO_FILE if done.absent else ExitCode.NOT_FOUND if done.kept else ExitCode.OK)
+
+
+def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> int:
+    """Join catalogues, and print how many files they had."""
+    if arguments.part or arguments.files_from:
+        raise UsageError("--merge takes the names of catalogues alone")
+    with open_catalog(path, writable=True) as catalog, writing(path):
+        merged = sum(catalog.merge(part) for part in parts)
+        count, unread = catalog.counts()
+    if arguments.json:
+        facts = Indexed(found=count, read=merged, unread=unread, removed=0, kept=0, absent=0)._asdict()
+        print(json.dumps({"catalog": path, **facts}, indent=2))
+    else:
+        say(f"{path}: {count} files, {merged} merged")
+    return int(ExitCode.OK)
+
+
+def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], part: Part) -> int:
+    """Index what is below ``roots``, if there are any, and write its files, or all of the catalogue, as Parquet."""
+    kind, target = arguments.to
+    if kind != "parquet":
+        raise UsageError(f"--to {kind} {target}: only parquet is known")
+    chosen = (tuple(parse_paths(paths) if paths else ()) for paths in (arguments.columns, arguments.exclude))
+    choice = Choice(*chosen)
+    sink = sink_at(target, remote_of(arguments), force=arguments.force)
+    code = int(ExitCode.OK)
+    if roots:
+        with _way_of(arguments) as way:
+            code = _code_of(indexed(path, roots, way, part, forget=arguments.forget))
+    facts = {"operation": "writing", "block": None, "done": 0, "total": 0, "unit": "files"}
+
+    def note(done: int, total: int) -> None:
+        facts.update(done=done, total=total)
+
+    with open_catalog(path, writable=False) as catalog, shown(lambda: [facts], "writing Parquet"):
+        count, values = export(catalog, roots, sink, note, choice)
+    if arguments.json:
+        print(json.dumps({"catalog": path, "parquet": target, "written": count, "values": values}, indent=2))
+    else:
+        say(f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
+    if values:
+        logger.warning("%s: %d values are in the table 'values': there are more paths than columns", target, values)
+    return code
+
+
+def _part_of(text: str | None) -> Part:
+    """Return the part that ``--part`` names.  Raises ``UsageError``."""
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text or "1/1")
+    part = Part(*map(int, found.groups())) if found is not None else None
+    if part is None or not 1 <= part.number <= part.total:
+        raise UsageError(f"--part {text}: give I/N, such as 3/8")
+    return part
+
+
+def _way_of(arguments: argparse.Namespace) -> AbstractContextManager[Way]:
+    """Return how files are read.  Raises ``UsageError``, and as ``cluster_way``."""
+    jobs, way = arguments.jobs, way_here(arguments, arguments.jobs)
+    if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+        raise UsageError(f"--jobs {jobs}: give a number from 1 to {_MOST_JOBS}")
+    if arguments.dask:
+        from asdffs.features.catalog.cluster import cluster_way
+
+        return cluster_way(arguments.dask, way.remote)
+    return nullcontext(way)
+
+
+def way_here(arguments: argparse.Namespace, jobs: int | None = None) -> Way:
+    """Return how ``jobs`` processes of this machine, or one a processor, read files."""
+    remote = remote_of(arguments)._replace(cache=False)  # a file is read once
+    return Way(jobs or len(os.sched_getaffinity(0)), remote)
+
+
+def indexed(
+    path: str, roots: Sequence[bytes], way: Way | None = None, part: Part = WHOLE, *, forget: bool = False
+) -> Indexed:
+    """Bring the catalogue at ``path`` up to date with ``roots``, with a bar on the terminal.
+
+    ``way``: None: with all processors of this machine.  ``forget``, and what it raises: as of ``update``.
+    """
+    facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
+
+    def note(done: int, total: int) -> None:
+        facts.update(done=done, total=total)
+
+    with open_catalog(path, writable=True) as catalog, shown(lambda: [facts], "indexing"):
+        done = update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
+    if done.kept:
+        logger.warning("%s: if what was not found is gone, run 'asdffs index --forget DIR'", path)
+    return done
+
+
+def tell_unread(catalog: Catalog, roots: Sequence[bytes]) -> None:
+    """Warn of files below ``roots`` that are left out because the index could not read them."""
+    count = catalog.unread(roots)
+    if count:
+        told = "1 file cannot be read, and is" if count == 1 else f"{count} files cannot be read, and are"
+        logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
+
+
+def _listed(name: str | None, *, null: bool) -> list[str]:
+    """Return the names in the file that ``--files-from`` names.  NULs end them, or ends of lines if there are none.
+
+    ``null``: NULs in any case.  Raises ``MissingFileError``, ``UsageError``, ``OSError``.
+    """
+    if name is None:
+        if null:
+            raise UsageError("-0 is for --files-from")
+        return []
+    if name == "-":
+        content = sys.stdin.buffer.read()
+    else:
+        try:
+            with open(name, "rb") as file:
+                content = file.read()
+        except FileNotFoundError as err:
+            raise MissingFileError("there is no such file", path=name) from err
+    separator = b"\0" if null or b"\0" in content else b"\n"
+    return [os.fsdecode(line) for line in content.split(separator) if line]
+
+
+def _told(done: Indexed) -> str:
+    parts = [f"{done.found} {'file' if done.found == 1 else 'files'}", f"{done.read} read"]
+    parts += [f"{done.removed} removed"] if done.removed else []
+    parts += [f"{done.kept} kept"] if done.kept else []
+    return ", ".join(parts)

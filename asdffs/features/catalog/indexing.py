@@ -1,0 +1,197 @@
+"""Brings a catalogue up to date: reads the files that are new or changed, in several processes; one writes.
+
+Each chunk is written as soon as it is read.  So the work goes on where it was when it was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import logging
+import os
+import stat
+import zlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from asdffs.errors import InUseError, WorkerKilledError
+from asdffs.workers.pool import worker_processes
+from asdffs.features.catalog.chunks import FILES
+from asdffs.features.catalog.compacting import compact
+from asdffs.features.catalog.reading import Chunk, read_chunk, unread_chunk
+from asdffs.features.catalog.store import Catalog
+from asdffs.features.catalog.walking import Walk
+
+if TYPE_CHECKING:
+    from asdffs.storage.remote_options import RemoteOptions
+
+logger = logging.getLogger(__name__)
+
+#: How often a part that a cluster could not read is read again.
+_AGAIN: Final = 2
+#: Fewer files than this are read by this process: to start others takes longer.
+_FEW: Final = 50
+
+
+class Indexed(NamedTuple):
+    """The result of an index: how many files it found, read, could not read, and removed from the catalogue.
+
+    ``kept``: how many it did not find, and kept, because they may still be there.  ``absent``: how many places are
+    not there, of which the catalogue knew nothing.
+    """
+
+    found: int
+    read: int
+    unread: int
+    removed: int
+    kept: int
+    absent: int
+
+
+class Part(NamedTuple):
+    """The files that one of ``total`` machines indexes: part ``number``, from 1.
+
+    A file belongs to the same part on every machine, whatever other files there are.
+    """
+
+    number: int
+    total: int
+
+    def has(self, path: bytes) -> bool:
+        """Return whether the file at ``path`` belongs to this part."""
+        return zlib.crc32(path) % self.total == self.number - 1
+
+
+#: All files.
+WHOLE: Final = Part(1, 1)
+
+
+class Way(NamedTuple):
+    """How files are read.
+
+    ``jobs``: how many chunks are read at a time.  ``remote``: settings for remote files.  ``executor``: makes what
+    reads the chunks; None: processes of this machine.
+    """
+
+    jobs: int
+    remote: RemoteOptions | None = None
+    executor: Callable[[], AbstractContextManager[Executor]] | None = None
+
+
+def update(
+    catalog: Catalog,
+    roots: Sequence[bytes],
+    way: Way,
+    note: Callable[[int, int], None],
+    part: Part = WHOLE,
+    *,
+    forget: bool = False,
+) -> Indexed:
+    """Read what is new or changed below ``roots``, as far as it belongs to ``part``, and remove what is gone.
+
+    ``note(done, total)`` is called with the number of files that were read.  ``forget``: as of ``Walk.is_gone``.
+
+    Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``RemoteError``, ``OSError``.
+    """
+    with writing(catalog.path):
+        known = {path: identity for root in roots for path, identity in catalog.known(root).items() if part.has(path)}
+        walk = Walk(roots, way.remote)
+        found = dict(one for one in walk.files() if part.has(one[0]))
+        todo = [path for path, identity in found.items() if not identity or known.get(path) != identity]
+        read = unread = done = 0
+        note(0, len(todo))
+        with contextlib.closing(_chunks(todo, way)) as chunks:
+            for chunk in chunks:
+                catalog.add(chunk.rows, chunk.packed)
+                read += len(chunk.rows)
+                unread += sum(bool(row.error) for row in chunk.rows)
+                done += chunk.asked
+                note(done, len(todo))
+        absent = sorted(root for root in walk.absent if not catalog.known(root))
+        missing = known.keys() - found.keys()
+        gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
+        removed = catalog.remove(gone) if gone else 0
+        compact(catalog)
+    _tell_kept(catalog.path, sorted(missing - gone))
+    for root in absent:
+        logger.warning("%s: there is no such file or directory", os.fsdecode(root))
+    return Indexed(len(found), read, unread, removed, len(missing) - len(gone), len(absent))
+
+
+def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
+    if kept:
+        told = (
+            f"{len(kept)} {'file' if len(kept) == 1 else 'files'} not found, and kept, such as {os.fsdecode(kept[0])}"
+        )
+        logger.warning("%s: %s: the directory cannot be read, or is empty, as without a mount", catalog, told)
+
+
+def _chunks(todo: Sequence[bytes], way: Way) -> Generator[Chunk]:
+    """Yield the chunks of the files ``todo``.  What a chunk had no room for is read for another one."""
+    here = way.executor is None and (len(todo) < _FEW or way.jobs < 2)
+    size = FILES if here else min(FILES, -(-len(todo) // way.jobs)) or 1
+    parts = deque(todo[start : start + size] for start in range(0, len(todo), size))
+    if here:
+        while parts:
+            part = parts.popleft()
+            yield _without_rest(read_chunk(part, way.remote), part, parts)
+        return
+    waiting: deque[tuple[Future[Chunk], Sequence[bytes]]] = deque()
+    # what they log would be printed as it is; the rows have the reasons
+    begin = functools.partial(logging.disable, logging.WARNING)
+    with (way.executor or functools.partial(worker_processes, way.jobs, complete=False, begin=begin))() as pool:
+        while parts or waiting:
+            while parts and len(waiting) < way.jobs + 1:
+                part = parts.popleft()
+                waiting.append((pool.submit(read_chunk, part, way.remote), part))
+            future, part = waiting.popleft()
+            try:
+                chunk = _result(pool, future, part, way)
+            except WorkerKilledError as err:
+                if len(part) > 1:  # nobody knows by which file: each half is read by itself
+                    parts.extendleft((part[len(part) // 2 :], part[: len(part) // 2]))
+                    continue
+                chunk = unread_chunk(part[0], err)
+            yield _without_rest(chunk, part, parts)
+
+
+def _without_rest(chunk: Chunk, part: Sequence[bytes], parts: deque[Sequence[bytes]]) -> Chunk:
+    """Return ``chunk``, and put what it does not have of ``part`` back to the other parts."""
+    if chunk.asked < len(part):
+        parts.appendleft(part[chunk.asked :])
+    return chunk
+
+
+def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: Way) -> Chunk:
+    """Return what ``future`` read.  A part that a cluster could not read is read again."""
+    for _ in range(_AGAIN if way.executor is not None else 0):
+        try:
+            return future.result()
+        except Exception as err:  # noqa: BLE001  # a worker that dies ends its work in many ways
+            logger.warning("%d files are read again: %s", len(part), err or type(err).__name__)
+            future = pool.submit(read_chunk, part, way.remote)
+    return future.result()
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Be the only process that writes the catalogue at ``path`` inside the block.
+
+    Whoever may write the catalogue may lock it, whatever the umask was.  Raises ``InUseError``, ``OSError``.
+    """
+    fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        own, write = os.fstat(fd), os.stat(path).st_mode & 0o222
+        if own.st_uid == os.geteuid() and stat.S_IMODE(own.st_mode) != (write | write << 1):
+            os.fchmod(fd, write | write << 1)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            raise InUseError("is being written by another process", path=path) from err
+        yield
+    finally:
+        os.close(fd)

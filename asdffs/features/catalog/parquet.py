@@ -1,0 +1,190 @@
+"""Writes a catalogue as a Parquet dataset, for DuckDB, polars, pandas and Spark (docs/catalog.md).
+
+``files/`` has a row for each file, with a column for each path of the trees, for those of most files if there are too
+many; ``values/`` has a row for each value at another path.  ``arrays/`` and ``blocks/`` have a row for each array and
+block.  Each chunk of the catalogue becomes one part, and all parts of a table have the same columns.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from asdffs.errors import NotSupportedError
+from asdffs.tree.conditions import MISSING, Mark
+from asdffs.tree.paths import Path
+from asdffs.features.catalog.chunks import Kinds
+from asdffs.features.catalog.query import names_of
+from asdffs.features.catalog.sinks import Sink
+from asdffs.features.catalog.sqlite_errors import damage_told
+from asdffs.features.catalog.store import Catalog
+
+#: The largest number of columns for paths of the table of files.
+_MOST: Final = 20_000
+_FILE: Final = (("@path", "string"), ("@size", "int64"), ("@standard", "string"), ("@format", "string"))
+_FILES: Final = (*_FILE, ("@container", "string"), ("@error", "string"), ("@left_out", "string"))
+_ARRAYS: Final = (
+    *(("file", "string"), ("path", "string"), ("source", "string"), ("shape", "string"), ("datatype", "string")),
+    *(("compression", "string"), ("offset", "int64")),
+)
+_VALUES: Final = (("file", "string"), ("path", "string"), ("value", "string"))
+_BLOCKS: Final = (
+    *(("file", "string"), ("number", "int64"), ("offset", "int64"), ("size", "int64"), ("stored", "int64")),
+    *(("compression", "string"), ("error", "string")),
+)
+#: The type of a column whose values are of these kinds; text for all others.
+_TYPES: Final = (
+    (Kinds.BOOL, "bool"),
+    (Kinds.INT | Kinds.LONG, "int64"),
+    (Kinds.INT | Kinds.FLOAT, "float64"),
+)
+
+
+class Choice(NamedTuple):
+    """The paths whose values are written: ``paths``, or all if these are none, but for those ``excluded``.
+
+    A path stands for itself and what is below it.
+    """
+
+    paths: tuple[Path, ...] = ()
+    excluded: tuple[Path, ...] = ()
+
+    def test(self) -> Callable[[str], bool]:
+        """Return what tells whether a dotted path was chosen."""
+        within, without = _inside(self.paths), _inside(self.excluded)
+        return lambda path: (not self.paths or within(path)) and not without(path)
+
+
+def _inside(paths: Sequence[Path]) -> Callable[[str], bool]:
+    names = {name for path in paths for name in names_of(path)}
+    below = tuple(f"{name}{sign}" for name in names for sign in ".[")
+    return lambda path: path in names or path.startswith(below)
+
+
+class Exported(NamedTuple):
+    """How many files were written, and how many of their values are in ``values/``."""
+
+    files: int
+    values: int
+
+
+def export(
+    catalog: Catalog,
+    roots: Sequence[bytes],
+    sink: Sink,
+    note: Callable[[int, int], None] = lambda done, total: None,
+    choice: Choice = Choice(),  # noqa: B008  # it is not changed
+) -> Exported:
+    """Write the files below ``roots`` (all without roots) as a dataset.
+
+    ``note(done, total)`` is called with numbers of files.  Raises ``NotSupportedError`` if pyarrow is not installed,
+    ``StorageError``, ``OSError``.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise NotSupportedError("Parquet needs pyarrow, which is not installed: pip install 'asdffs[parquet]'")
+    wanted = choice.test()
+    types = {path: type_of(kinds) for path, kinds in sorted(catalog.kinds(_MOST, wanted).items())}
+    try:
+        files = values = 0
+        total, _ = catalog.counts()
+        seen = 0
+        for chunk, _, used, _ in catalog.use_of_chunks():
+            done = _export_chunk(catalog, chunk, roots, types, wanted, sink)
+            files, values = files + done.files, values + done.values
+            seen += used
+            note(seen, total)
+        sink.complete()
+    except BaseException:
+        sink.abandon()
+        raise
+    return Exported(files, values)
+
+
+def type_of(kinds: Kinds) -> str:
+    """Return the name of the Arrow type of a column with values of these kinds."""
+    return next((name for known, name in _TYPES if kinds and not kinds & ~known), "string")
+
+
+def _export_chunk(
+    catalog: Catalog,
+    chunk: int,
+    roots: Sequence[bytes],
+    types: dict[str, str],
+    wanted: Callable[[str], bool],
+    sink: Sink,
+) -> Exported:
+    files = catalog.rows_of("files", chunk, roots)
+    if not files:
+        return Exported(0, 0)
+    names = {place: _shown(path) for path, place, *_ in files}
+    table = _table(_FILES, [(_shown(path), *rest) for path, _, *rest in files])
+    more = list[tuple[str, str, str | None]]()
+    for path, values in catalog.columns_of(chunk):
+        if path in types:
+            with damage_told(catalog.path):  # the values are not of the kinds that it says
+                table[path] = _array([values.get(place, MISSING) for _, place, *_ in files], types[path])
+        elif wanted(path):
+            told = ((names[place], path, _text(value)) for place, value in values.items() if place in names)
+            more += (row for row in told if row[2] is not None)
+    every = (*_FILES, *types.items())
+    whole = {name: table[name] if name in table else _nulls(len(files), kind) for name, kind in every}
+    sink.put(f"files/part-{chunk:06d}.parquet", _packed(whole))
+    sink.put(f"values/part-{chunk:06d}.parquet", _packed(_table(_VALUES, more)))
+    for name, columns in (("arrays", _ARRAYS), ("blocks", _BLOCKS)):
+        rows = [(_shown(path), *rest) for path, *rest in catalog.rows_of(name, chunk, roots)]
+        sink.put(f"{name}/part-{chunk:06d}.parquet", _packed(_table(columns, rows)))
+    return Exported(len(files), len(more))
+
+
+def _shown(path: bytes) -> str:
+    """Return a path as text: other bytes than UTF-8 are escaped, as in ``find --sql``."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    return {name: _array([row[number] for row in rows], kind) for number, (name, kind) in enumerate(columns)}
+
+
+def _array(values: Sequence[Any], kind: str) -> Any:
+    import pyarrow
+
+    convert = _text if kind == "string" else _number
+    return pyarrow.array([convert(value) for value in values], _type(kind))
+
+
+def _nulls(count: int, kind: str) -> Any:
+    import pyarrow
+
+    return pyarrow.nulls(count, _type(kind))
+
+
+def _type(kind: str) -> Any:
+    import pyarrow
+
+    return getattr(pyarrow, kind.replace("bool", "bool_"))()
+
+
+def _number(value: Any) -> Any:
+    return None if value is MISSING or isinstance(value, Mark) else value
+
+
+def _text(value: Any) -> str | None:
+    """Return a value as text: dates as in ISO 8601, and all but text in the form of JSON."""
+    if value is None or value is MISSING or isinstance(value, Mark):
+        return None
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value)
+
+
+def _packed(table: dict[str, Any]) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table(table), file, compression="zstd")
+    return file.getvalue()

@@ -1,0 +1,170 @@
+"""Finds the files of directories and prefixes for a catalogue: by their names, without opening them."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from asdffs.format.constants import FILE_ENDINGS
+from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.mount_table import OWN, mounts
+from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import is_remote
+from asdffs.features.catalog.reading import identity_of, version_of
+
+logger = logging.getLogger(__name__)
+
+_FOREIGN_LINK: Final = "is a link of another user to a private file, and is left out"
+
+
+class Walk:
+    """A search for files with a fitting name below ``roots``: directories, or URLs of prefixes of object stores.
+
+    A root that is a file, or its URL, is taken whatever its name is.  Links to files are files, but another user's
+    link does not lead to a private file.  Links to directories are not followed, also if a directory becomes one just
+    now.  Directories in which a mount of asdffs shows files once more are left out.
+
+    ``remote``: settings for URLs.  ``absent``: the roots that are not there.
+    """
+
+    def __init__(self, roots: Sequence[bytes], remote: RemoteOptions | None = None) -> None:
+        self.absent = set[bytes]()
+        self._roots = roots
+        self._remote = remote or RemoteOptions()
+        self._unread = set[bytes]()
+        self._vacant = set[bytes]()
+        self._empty = dict[bytes, str]()
+        own = [mount for mount in mounts() if mount.kind == OWN]
+        self._own_points = {os.fsencode(mount.point) for mount in own}
+        self._own_devices = {os.makedev(*map(int, mount.device.split(":"))) for mount in own}
+
+    def files(self) -> Iterator[tuple[bytes, str]]:
+        """Yield path and identity of each file.  What cannot be looked at is logged, and left out.
+
+        Raises ``RemoteError``, ``MissingFileError`` if a prefix cannot be listed.
+        """
+        for root in self._roots:
+            self._vacant.add(root)
+            for found in self._remote_files(root) if is_remote(os.fsdecode(root)) else self._local_files(root):
+                self._vacant.discard(root)
+                yield found
+
+    def is_gone(self, path: bytes, identity: str, *, forget: bool) -> bool:
+        """Return whether a file that was not found is gone, and not only its file system or the right to read it.
+
+        ``identity``: what it had.  Without ``forget``, files stay that were below a root where no file is any more,
+        or that were on another file system than an empty directory, or than what is left above an absent root: there
+        may be a mount point.
+        """
+        places = [path]
+        while (above := os.path.dirname(places[-1])) != places[-1]:
+            places.append(above)
+        if not self._unread.isdisjoint(places):
+            return False
+        device = identity.partition(":")[0]
+        mounted = self._vacant.isdisjoint(places) and all(self._empty.get(one, device) == device for one in places)
+        return mounted or forget
+
+    def _remote_files(self, root: bytes) -> Iterator[tuple[bytes, str]]:
+        """Yield the files below a prefix.  A URL that ends as a name of a file is a file, without an identity."""
+        from asdffs.features.remote.listing import Prefix
+
+        if os.fsdecode(root).lower().endswith(FILE_ENDINGS):
+            yield root, ""
+            return
+        prefix = Prefix(os.fsdecode(root), self._remote)
+        for name, version in prefix.objects():
+            if name.lower().endswith(FILE_ENDINGS) and not name.rpartition("/")[2].startswith("."):
+                yield os.fsencode(prefix.url_of(name)), version_of(version)
+
+    def _local_files(self, root: bytes) -> Iterator[tuple[bytes, str]]:
+        try:
+            status = os.stat(root)
+        except FileNotFoundError:
+            self.absent.add(root)
+            self._vacant.discard(root)
+            self._empty[root] = str(_device_above(root))
+            return
+        except OSError as err:
+            self._miss(root, err)
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            yield root, identity_of(status)
+            return
+        folder, waiting = FileFolder(os.fsdecode(root)), [""]
+        while waiting:
+            place = waiting.pop()
+            for name, found in self._entries(folder, place):
+                path = os.path.join(place, name)
+                if found is None:
+                    waiting.append(path)
+                elif stat.S_ISREG(found.st_mode):
+                    yield os.fsencode(folder.path(path)), identity_of(found)
+
+    def _entries(self, root: FileFolder, place: str) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""
+        whole = os.fsencode(root.path(place).rstrip("/"))
+        try:
+            # The path may lead elsewhere by now, but only names come from there: all else is asked by the descriptor.
+            with root.below(place).readable() as fd, os.scandir(whole) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+                if not found:
+                    self._empty[whole] = str(os.fstat(fd).st_dev)
+                again = self._shown_again(found, whole, fd)
+                for entry in found:
+                    name = os.fsdecode(entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.path not in again:
+                            yield name, None
+                    elif name.lower().endswith(FILE_ENDINGS) and not name.startswith("."):
+                        yield from self._followed(name, entry.path, fd)
+        except OSError as err:
+            self._miss(whole, err)
+
+    def _shown_again(self, found: Sequence[os.DirEntry[bytes]], whole: bytes, directory: int) -> set[bytes]:
+        """Return the paths of mounts of asdffs, and in one of an archive of directories such as ``a.asdf.d``.
+
+        ``found``: the entries of the directory ``whole``, which has this descriptor.
+        """
+        if os.fstat(directory).st_dev not in self._own_devices:
+            return self._own_points
+        files = {entry.path for entry in found if os.fsdecode(entry.name).lower().endswith(FILE_ENDINGS)}
+        return self._own_points | {path + b".d" for path in files} | {os.path.join(whole, b".asdffs")}
+
+    def _followed(self, name: str, path: bytes, directory: int) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield ``name``, in the directory with this descriptor, and the status of what it leads to.
+
+        Another user's link to what not everybody may read is left out.
+        """
+        linked = False
+        try:
+            own = status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if linked := stat.S_ISLNK(own.st_mode):
+                status = os.stat(name, dir_fd=directory)
+        except OSError as err:
+            self._miss(path, err, linked=linked)
+            return
+        if linked and own.st_uid not in (status.st_uid, os.geteuid()) and not status.st_mode & 0o004:
+            self._miss(path, PermissionError(errno.EPERM, _FOREIGN_LINK))
+        else:
+            yield name, status
+
+    def _miss(self, place: bytes, err: OSError, *, linked: bool = False) -> None:
+        """Note a place that cannot be looked at; one that vanished is not there, unless a link leads to it."""
+        logger.warning("%s: %s", os.fsdecode(place), err.strerror)
+        if linked or not isinstance(err, FileNotFoundError):
+            self._unread.add(place)
+
+
+def _device_above(path: bytes) -> int:
+    """Return the number of the file system of the nearest directory above ``path`` that is there."""
+    while True:
+        path = os.path.dirname(path)
+        try:
+            return os.stat(path).st_dev
+        except (FileNotFoundError, NotADirectoryError):
+            pass

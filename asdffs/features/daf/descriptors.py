@@ -1,0 +1,216 @@
+"""Parses and builds the JSON files of a store (specification, sections 3, 4, 6.1, 8.1, 9).
+
+Version 1.0 has ``{"format":"sparse","eltype":T,"indtype":I}``; 1.1 describes each part of a sparse property as an
+array of its own.  One store may contain both.  Numbers keep their text.  Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+from asdffs.features.daf.eltypes import BOOL, STRING, Eltype, eltype_of
+from asdffs.features.daf.places import is_text
+from asdffs.errors import InvalidStoreError
+
+Version = tuple[int, int]
+
+NEWEST: Final[Version] = (1, 1)
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
+#: The largest size of a JSON file, in bytes.
+LARGEST: Final = 16 << 20
+
+
+class Number(str):
+    """The text of a JSON number."""
+
+    __slots__ = ()
+
+
+class Descriptor(NamedTuple):
+    """The parsed JSON file of a vector or matrix.
+
+    ``indtype``: type of the indices if it is sparse.  ``counts``: stated numbers of elements, by part.
+    ``valued``: whether the file (1.1) describes values; None if it does not tell.
+    """
+
+    format: Literal["dense", "sparse"]
+    eltype: Eltype
+    indtype: Eltype | None = None
+    counts: Mapping[str, int] = MappingProxyType({})
+    valued: bool | None = None
+
+
+class DafScalar(NamedTuple):
+    """A scalar; ``value`` is a str, a bool, or a ``Number``."""
+
+    eltype: Eltype
+    value: str | bool
+
+
+def parse_json(raw: bytes) -> dict[str, Any]:
+    """Parse a JSON object; numbers become ``Number``.  Raises ``InvalidStoreError``."""
+    if len(raw) > LARGEST:
+        raise InvalidStoreError(f"has {len(raw)} bytes, but should be a short JSON object")
+    try:
+        found = json.loads(
+            raw.decode(), parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_once
+        )
+    except (ValueError, RecursionError) as err:
+        raise InvalidStoreError(f"is not a JSON object: {str(err)[:100]}") from err
+    if not isinstance(found, dict):
+        raise InvalidStoreError("is not a JSON object")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def parse_version(raw: bytes) -> Version:
+    """Parse ``daf.json`` (section 3).  Raises ``InvalidStoreError``, also for a version that is not supported."""
+    version = parse_json(raw).get("version")
+    numbers = [_integer(number) for number in version] if isinstance(version, list) else []
+    if len(numbers) != len(NEWEST) or None in numbers:
+        raise InvalidStoreError('has no "version" of two integers')
+    major, minor = numbers[0] or 0, numbers[1] or 0
+    if major != NEWEST[0] or not 0 <= minor <= NEWEST[1]:
+        raise InvalidStoreError(f"has version [{major},{minor}]; only [1,0] and [1,1] are supported")
+    return major, minor
+
+
+def build_version(version: Version) -> bytes:
+    """Build the bytes of ``daf.json``."""
+    return _line({"version": list(version)})
+
+
+def parse_scalar(raw: bytes) -> DafScalar:
+    """Parse the JSON file of a scalar (section 4).  Raises ``InvalidStoreError``."""
+    found = parse_json(raw)
+    eltype, value = eltype_of(found.get("type")), found.get("value")
+    if eltype is None:
+        raise InvalidStoreError(f"has the type {_shown(found.get('type'))}, which is not a FilesDaf type")
+    if not isinstance(value, (str, bool)) or not _fits(eltype, value):
+        raise InvalidStoreError(f"has the value {_shown(value)}, which is not a valid {eltype.name}")
+    if set(found) != {"type", "value"}:
+        raise InvalidStoreError('has keys other than "type" and "value"')
+    return DafScalar(eltype, value == "1" if isinstance(value, Number) and eltype.name == BOOL else value)
+
+
+def _fits(eltype: Eltype, value: object) -> bool:
+    if eltype.name == STRING:
+        return isinstance(value, str) and not isinstance(value, Number) and is_text(value)
+    if not isinstance(value, Number):
+        return isinstance(value, bool) and eltype.name == BOOL
+    if eltype.name == BOOL:
+        return value in ("0", "1")
+    return not eltype.integer or in_range(eltype, value)
+
+
+def in_range(eltype: Eltype, value: str) -> bool:
+    """Return whether the text is an integer in the range of the type."""
+    number = _integer(value)
+    bits = 8 * eltype.size
+    low, high = (0, (1 << bits) - 1) if eltype.descr[1] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return number is not None and low <= number <= high
+
+
+def build_scalar(scalar: DafScalar) -> bytes:
+    """Build the JSON file of a scalar (section 4); a Bool is written as 0 or 1."""
+    value = Number(int(scalar.value)) if isinstance(scalar.value, bool) else scalar.value
+    return _line({"type": scalar.eltype.name, "value": value})
+
+
+def parse_descriptor(raw: bytes, *, matrix: bool) -> Descriptor:
+    """Parse a descriptor of version 1.0 (sections 6.1, 8.1, 9) or 1.1; ``matrix``: of a matrix, not a vector.
+
+    Raises ``InvalidStoreError``; its ``packed`` is true for a packed property.
+    """
+    found = parse_json(raw)
+    if found.get("format") == "dense":
+        return Descriptor("dense", _eltype(found, "eltype"))
+    if found.get("format") != "sparse":
+        raise InvalidStoreError(f'has the format {_shown(found.get("format"))}; "dense" and "sparse" are supported')
+    if "eltype" in found or "indtype" in found:
+        return Descriptor("sparse", _eltype(found, "eltype"), _indtype(found, "indtype"))
+    return _parse_parts(found, ("colptr", "rowval") if matrix else ("nzind",))
+
+
+def _parse_parts(found: dict[str, Any], indices: tuple[str, ...]) -> Descriptor:
+    """Parse the sparse form of 1.1: an object for each part."""
+    parts = {name: found[name] for name in (*indices, "nzval") if name in found}
+    if not all(isinstance(part, dict) for part in parts.values()) or not set(indices) <= set(parts):
+        raise InvalidStoreError(f"does not describe {' and '.join(indices)}")
+    types = {_indtype(parts[name], "eltype").name for name in indices}
+    if len(types) > 1:
+        raise InvalidStoreError(f"has indices of several types: {', '.join(sorted(types))}")
+    counts = {name: _integer(part["n_elements"]) for name, part in parts.items() if "n_elements" in part}
+    if None in counts.values():
+        raise InvalidStoreError('has an "n_elements" that is not an integer')
+    valued = "nzval" in parts
+    eltype = _eltype(parts["nzval"], "eltype") if valued else _eltype({"eltype": BOOL}, "eltype")
+    known = {name: count for name, count in counts.items() if count is not None}
+    return Descriptor("sparse", eltype, _indtype(parts[indices[0]], "eltype"), known, valued)
+
+
+def build_descriptor(descriptor: Descriptor, version: Version, *, counts: Mapping[str, int]) -> bytes:
+    """Build a descriptor as clients of ``version`` write it.
+
+    ``counts``: number of elements of each part of a sparse property.
+    """
+    eltype, indtype = descriptor.eltype, descriptor.indtype
+    if indtype is None:
+        return _line({"format": "dense", "eltype": eltype.name})
+    if version < NEWEST:
+        return _line({"format": "sparse", "eltype": eltype.name, "indtype": indtype.name})
+    parts = {
+        name: {"format": "dense", "eltype": (eltype if name == "nzval" else indtype).name, "n_elements": count}
+        for name, count in counts.items()
+    }
+    return _line({"format": "sparse", **parts})
+
+
+def _eltype(found: dict[str, Any], key: str) -> Eltype:
+    if "packed_format" in found:
+        raise InvalidStoreError("is packed; packed properties are kept as they are and not read", packed=True)
+    eltype = eltype_of(found.get(key))
+    if eltype is None:
+        raise InvalidStoreError(f"has the {key} {_shown(found.get(key))}, which is not a FilesDaf type")
+    return eltype
+
+
+def _indtype(found: dict[str, Any], key: str) -> Eltype:
+    eltype = _eltype(found, key)
+    if not eltype.integer:
+        raise InvalidStoreError(f"has indices of the type {eltype.name}")
+    return eltype
+
+
+def _integer(value: Any) -> int | None:
+    text = str(value) if isinstance(value, Number) else ""
+    return int(text) if _INTEGER.match(text) and len(text) < 30 else None
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{value!r}"[:60]
+
+
+def _line(value: Any) -> bytes:
+    """Build one line of JSON without spaces; numbers keep their text."""
+    return (_text(value) + "\n").encode("utf-8", "surrogatepass")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_text(key)}:{_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,226 @@
+"""Finds the properties in the files of a store: version, scalars, axes, vectors, matrices, and unknown files.
+
+A property is *whole* if all of its files exist and their sizes fit each other and the axes.  Only whole properties
+become nodes of a tree.  The files of the others, and files that FilesDaf does not know, are kept as files.
+``checking`` checks what sizes do not show (order of indices, duplicates).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from asdffs.features.daf.descriptors import (
+    LARGEST,
+    DafScalar,
+    Descriptor,
+    Version,
+    parse_descriptor,
+    parse_scalar,
+    parse_version,
+)
+from asdffs.features.daf.eltypes import BOOL, STRING, Eltype
+from asdffs.features.daf.files import Files, sorted_paths
+from asdffs.features.daf.lines import count_lines, has_returns
+from asdffs.features.daf.places import JSON, SENTINEL, Key, place_of
+from asdffs.errors import InvalidStoreError
+
+_ORDER: Final = ("scalar", "axis", "vector", "matrix")
+
+
+class Fault(NamedTuple):
+    """A fault of the file ``path``.  ``kept``: only a note, for example on a packed file that is kept unread."""
+
+    path: str
+    sentence: str
+    kept: bool = False
+
+
+class ArrayProperty(NamedTuple):
+    """A vector or matrix.  ``shape``: lengths of its axes; ``parts``: its files except the JSON, in order.
+
+    ``nonzero``: number of stored elements if it is sparse.
+    """
+
+    key: Key
+    descriptor: Descriptor
+    shape: tuple[int, ...]
+    parts: tuple[str, ...]
+    nonzero: int = 0
+
+    @property
+    def eltype(self) -> Eltype:
+        """Type of its elements."""
+        return self.descriptor.eltype
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of elements of each part if it is sparse, by the names that a descriptor uses."""
+        names = {"nztxt": "nzval"}
+        return {
+            names.get(part, part): self.shape[-1] + 1 if part == "colptr" else self.nonzero for part in self.parts
+        }
+
+
+class Properties:
+    """The properties of a store.  ``axes``: their lengths; ``unknown``: paths of files that belong to no property."""
+
+    def __init__(self) -> None:
+        self.version: Version | None = None
+        self.scalars: dict[Key, DafScalar] = {}
+        self.axes: dict[str, int] = {}
+        self.arrays: dict[Key, ArrayProperty] = {}
+        self.unknown: list[str] = []
+        self.faults: list[Fault] = []
+
+
+def find_properties(files: Files) -> Properties:
+    """Find the properties in all files; only descriptors and lines are read.  Raises ``OSError``."""
+    found = Properties()
+    groups: dict[Key, list[str]] = {}
+    for path in sorted_paths(files.contents):
+        place = place_of(path)
+        if place is not None:
+            groups.setdefault(place[0], []).append(place[1])
+        elif path == SENTINEL:
+            _take_version(found, files)
+        else:
+            found.unknown.append(path)
+    for key in sorted(groups, key=lambda key: (_ORDER.index(key.kind), key)):
+        take_property(found, files, key, groups[key])
+    return found
+
+
+def _take_version(found: Properties, files: Files) -> None:
+    try:
+        found.version = parse_version(files.short(SENTINEL, LARGEST))
+    except InvalidStoreError as err:
+        found.faults.append(Fault(SENTINEL, err.sentence))
+        found.unknown.append(SENTINEL)
+
+
+def take_property(found: Properties, files: Files, key: Key, parts: list[str]) -> None:
+    """Add one property, found by its files ``parts``, to ``found``; its axes must be there already.
+
+    The files of a property that is not whole become unknown, with a fault.
+    """
+    used: tuple[str, ...] = ()
+    try:
+        used = _judge(found, files, key, parts)
+    except InvalidStoreError as err:
+        found.faults.append(Fault(err.path or key.path(parts[0]), err.sentence, kept=err.packed))
+    extra = [key.path(part) for part in parts if part not in used]
+    found.unknown += extra
+    if used:
+        found.faults += [Fault(path, "belongs to no property: the descriptor names no such file") for path in extra]
+
+
+def _judge(found: Properties, files: Files, key: Key, parts: list[str]) -> tuple[str, ...]:
+    """Add the property to ``found`` and return its parts.
+
+    Raises ``InvalidStoreError`` with ``path`` if the property is not valid.
+    """
+    if key.kind == "axis":
+        with _at(key.path("txt")):
+            found.axes[key.name] = count_lines(files.contents[key.path("txt")])
+            if has_returns(files.contents[key.path("txt")]):
+                sentence = "its lines end in CR LF, and the CR is a part of each entry; sed -i 's/\\r$//' removes it"
+                found.faults.append(Fault(key.path("txt"), sentence, kept=True))
+        return ("txt",)
+    if key.kind == "scalar":
+        with _at(key.path(JSON)):
+            found.scalars[key] = parse_scalar(files.short(key.path(JSON), LARGEST))
+        return (JSON,)
+    array = judge_array(files, key, parts, found.axes)
+    found.arrays[key] = array
+    return (JSON, *array.parts)
+
+
+@contextlib.contextmanager
+def _at(path: str) -> Iterator[None]:
+    """Attribute faults raised inside the block to the file ``path``."""
+    try:
+        yield
+    except InvalidStoreError as err:
+        err.path = err.path or path
+        raise
+
+
+def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int]) -> ArrayProperty:
+    """Return the vector or matrix of these files.  Raises ``InvalidStoreError`` with ``path`` if it is not whole."""
+    if JSON not in parts:
+        raise InvalidStoreError(f"has no descriptor {key.name}.{JSON} beside it", path=key.path(parts[0]))
+    with _at(key.path(JSON)):
+        descriptor = parse_descriptor(files.short(key.path(JSON), LARGEST), matrix=key.kind == "matrix")
+        missing = next((axis for axis in key.axes if axis not in axes), None)
+        if missing is not None:
+            raise InvalidStoreError(f"belongs to the axis {missing!r}, which the store does not have")
+        shape = tuple(axes[axis] for axis in key.axes)
+        wanted = tuple(_wanted(descriptor, key, parts))
+        for part in wanted:
+            if part not in parts:
+                raise InvalidStoreError(f"{key.name}.{part} is missing")
+    nonzero = _nonzero(files, key, descriptor, wanted)
+    array = ArrayProperty(key, descriptor, shape, wanted, nonzero)
+    for part in wanted:
+        with _at(key.path(part)):
+            _check_size(files, array, part)
+    return array
+
+
+def _wanted(descriptor: Descriptor, key: Key, parts: list[str]) -> Iterator[str]:
+    """Yield the parts that it must have beside its descriptor."""
+    strings = descriptor.eltype.name == STRING
+    if descriptor.format == "dense":
+        yield "txt" if strings else "data"
+        return
+    yield from ("colptr", "rowval") if key.kind == "matrix" else ("nzind",)
+    stated = "nzval" in parts if descriptor.valued is None else descriptor.valued
+    implied = descriptor.eltype.name == BOOL and not stated
+    if not implied:
+        yield "nztxt" if strings else "nzval"
+
+
+def _nonzero(files: Files, key: Key, descriptor: Descriptor, wanted: tuple[str, ...]) -> int:
+    """Return the number of stored elements of a sparse array, from the size of its indices; 0 for a dense one."""
+    if descriptor.indtype is None:
+        return 0
+    part = wanted[1] if wanted[0] == "colptr" else wanted[0]
+    return files.contents[key.path(part)].size // descriptor.indtype.size
+
+
+def _check_size(files: Files, array: ArrayProperty, part: str) -> None:
+    content, length = files.contents[array.key.path(part)], expected_length(array, part)
+    eltype = part_type(array, part)
+    if eltype.name == STRING:
+        count = count_lines(content)
+        if count != length:
+            raise InvalidStoreError(f"has {count} lines; {_of(array, part)} has {length}")
+    elif content.size != length * eltype.size:
+        sentence = f"has {content.size} bytes; {length} elements of {eltype.name} have {length * eltype.size}"
+        raise InvalidStoreError(sentence)
+    stated = array.descriptor.counts.get("nzval" if part == "nztxt" else part, length)
+    if stated != length:
+        raise InvalidStoreError(f"has {length} elements; its descriptor says {stated}")
+
+
+def _of(array: ArrayProperty, part: str) -> str:
+    return "its indices" if part == "nztxt" else " by ".join(f"the axis {axis!r}" for axis in array.key.axes)
+
+
+def expected_length(array: ArrayProperty, part: str) -> int:
+    """Return the number of elements or lines that a part must have."""
+    if part == "colptr":
+        return array.shape[-1] + 1
+    if part in ("data", "txt"):
+        return array.shape[0] * (array.shape[1] if len(array.shape) > 1 else 1)
+    return array.nonzero
+
+
+def part_type(array: ArrayProperty, part: str) -> Eltype:
+    """Return the type of the elements of a part."""
+    indtype = array.descriptor.indtype
+    if indtype is not None and part in ("nzind", "colptr", "rowval"):
+        return indtype
+    return array.eltype

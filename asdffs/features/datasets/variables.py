@@ -1,0 +1,212 @@
+"""Describes the arrays of a file, or of one group of it, as variables of a dataset.
+
+| the array is                                | its variable                                                  |
+|---------------------------------------------|---------------------------------------------------------------|
+| at ``roman/meta/x``, and the group is roman | ``meta.x``                                                    |
+| the value of a quantity                     | has the name of the quantity, and its unit as ``units``       |
+| a column of a table                         | has the name of the column: ``table.flux``                    |
+| an array of records                         | one variable for each field: ``events.energy``                |
+| the mask of another one                     | ``data.mask``; true where the element of ``data`` is missing  |
+| reached by an alias or a ``$ref``           | as if it were there: an array may have several names          |
+
+Names that would be equal are told apart: by their whole path, or by a number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.columns import COLUMNS
+from asdffs.arrays.quantities import is_quantity
+from asdffs.arrays.scalars import read_scalars
+from asdffs.document.arrays.array import Array
+from asdffs.document.arrays.masks import check_mask_shape
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, InvalidArrayError
+from asdffs.tree.key_names import name_of
+from asdffs.tree.paths import Path, format_path
+from asdffs.features.datasets.attributes import attributes_in, is_all_in
+from asdffs.features.datasets.axes import name_axes
+from asdffs.features.datasets.models import known_axes
+from asdffs.features.datasets.places import Place, find_group, places_below
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Name of the variable if the whole tree is one array.
+_ROOT: Final = "data"
+_MASK: Final = "mask"
+
+
+@dataclass(slots=True)
+class Variable:
+    """An array, or a field of an array of records.
+
+    ``array``: it; ``path``: its path in ``document.arrays``.  ``fields``: the names that lead to the field.
+    ``axes``: the names of the axes.  ``mask``: the name of the variable with its mask; empty without one.
+    """
+
+    name: str
+    array: Array
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fields: tuple[str, ...] = ()
+    mask: str = ""
+    axes: tuple[str, ...] = ()
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Dataset:
+    """The variables of a group by their names, and its attributes.
+
+    ``left_out``: path of an array, or of a mask, in ``document.arrays`` -> why it cannot be shown or applied.
+    """
+
+    variables: dict[str, Variable]
+    attributes: dict[str, Any]
+    left_out: dict[str, str]
+
+
+def describe(
+    document: Document, group: str | None = None, axes: Mapping[str, Sequence[str]] | None = None
+) -> Dataset:
+    """Describe the arrays of ``document`` below ``group``.
+
+    ``group``: a path with ``/``, as in ``document.arrays``; empty or ``/`` for the root.  None: the root, or the one
+    key of the root below which everything is, besides ``asdf_library`` and ``history``.  ``axes``: name of a variable
+    -> names of its axes.  Raises ``UsageError`` for a group or names that do not fit, ``InvalidTreeError``,
+    ``InvalidArrayError`` for a group in another file, ``NotSupportedError`` for aliases without end, ``OSError``.
+    """
+    with document.scheduler.entered():
+        root = document.arrays.outline().root
+        if root is None:
+            return Dataset({}, {}, {})
+        values = read_scalars(document.tree.text(), document.dialect).values
+        place = find_group(document, root, _default_group(root, values) if group is None else group)
+        if place.file is not document:
+            values = read_scalars(place.file.tree.text(), place.file.dialect).values
+        path = place.branch.path
+        attributes = attributes_in(values, format_path(path) if path else "")
+        found = _Reader(document, place).read()
+    shapes = {name: one.shape for name, one in found.variables.items()}
+    named = name_axes(shapes, axes or {}, lambda name, ndim: known_axes(attributes, name, ndim))
+    for name, one in found.variables.items():
+        one.axes = named[name]
+        for stated in ("unit", "datatype"):  # they are attributes of the variable, or its dtype
+            attributes.pop(f"{name}.{stated}", None)
+    found.attributes = attributes
+    return found
+
+
+def _default_group(root: Branch, values: Mapping[str, Any]) -> str:
+    """Return the name of the key of ``root`` below which everything is; empty if there is none.
+
+    ``values``: all scalars of the tree (``arrays/scalars``).
+    """
+    holding = [(key, child) for key, child in root.children.items() if child.holds]
+    if len(holding) != 1:
+        return ""
+    key, child = holding[0]
+    table = COLUMNS in child.children
+    if child.array is not None or child.elsewhere is not None or not child.mapping or table or is_quantity(child):
+        return ""
+    return name_of(key) if is_all_in(values, format_path((key,))) else ""
+
+
+class _Reader:
+    """Reads the variables below ``group``."""
+
+    def __init__(self, document: Document, group: Place) -> None:
+        self._document = document
+        self._group = group
+        self._found = Dataset({}, {}, {})
+
+    def read(self) -> Dataset:
+        """Return the variables; those that cannot be shown are left out."""
+        for place in places_below(self._group, self._found.left_out):
+            try:
+                self._add(place)
+            except AsdffsError as err:
+                self._found.left_out[place.path] = err.sentence
+        return self._found
+
+    def _add(self, place: Place) -> None:
+        array, attributes = self._document.arrays[place.path], dict(_attributes_of(place))
+        steps = tuple(_steps(place)) or (_ROOT,)
+        added = []
+        for fields, dtype, shape in _fields_of(array.dtype):
+            one = Variable("", array, place.path, (*array.shape, *shape), dtype, fields, attributes=attributes)
+            self._put(one, (*steps, *fields), (*place.keys, *fields))
+            added.append(one)
+        if place.branch.masked or _MASK in place.branch.children:
+            mask = self._mask(place, array.shape, (*steps, _MASK))
+            for one in added:
+                one.mask = mask
+
+    def _mask(self, place: Place, shape: tuple[int, ...], steps: Path) -> str:
+        """Add the mask of an array of ``shape``.  Return its name; empty if it cannot be applied, which is told."""
+        path = "/".join((*place.names, _MASK))
+        try:
+            mask = self._document.arrays[path]
+            one = Variable("", mask, path, mask.shape, mask.dtype)
+            check_mask_shape(one.shape, shape)
+            if one.dtype.kind not in "biu":
+                raise InvalidArrayError(f"its elements are {one.dtype.name}, not bool8")
+        except KeyError:
+            self._found.left_out[path] = "it refers to something that is no array, so no element is masked"
+            return ""
+        except AsdffsError as err:
+            self._found.left_out[path] = f"{err.sentence}, so no element is masked"
+            return ""
+        self._put(one, steps, steps)
+        return one.name
+
+    def _put(self, one: Variable, steps: Path, whole: Path) -> None:
+        """Add a variable.  Its name comes from ``steps``, or from the ``whole`` path if another one has that name."""
+        name = format_path(steps)
+        names = itertools.chain((name, format_path(whole)), (f"{name}_{number}" for number in itertools.count(2)))
+        one.name = next(free for free in names if free not in self._found.variables)
+        self._found.variables[one.name] = one
+
+
+def _steps(place: Place) -> Iterator[str | int]:
+    """Yield the steps of the name: the keys, without what only describes quantities and columns."""
+    some = False
+    for key, above, child in zip(place.keys, place.branches, place.branches[1:], strict=False):
+        columns = key == COLUMNS and any(column.label is not None for column in child.children.values())
+        inner = (key == "value" and is_quantity(above)) or (key == "data" and above.label is not None)
+        if not columns and not (inner and some):
+            some = True
+            yield key if child.label is None else child.label
+
+
+def _attributes_of(place: Place) -> Iterator[tuple[str, str]]:
+    """Yield the attributes of an array: the unit of its quantity, or what its column says about it."""
+    above = place.branches[-2] if len(place.branches) > 1 else place.branch
+    column = above.label is not None
+    if "unit" in above.scalars and (column or is_quantity(above)):
+        yield "units", above.scalars["unit"].text
+    if column and "description" in above.scalars:
+        yield "description", above.scalars["description"].text
+
+
+def _fields_of(dtype: np.dtype[Any]) -> Iterator[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]:
+    """Yield the fields of a dtype: the names that lead to each, its dtype, and its own axes.
+
+    A dtype without fields is one field without a name.
+    """
+    if dtype.subdtype is not None:
+        for names, inner, more in _fields_of(dtype.subdtype[0]):
+            yield names, inner, (*dtype.subdtype[1], *more)
+    elif dtype.fields is not None:
+        for name, (of_field, *_) in dtype.fields.items():
+            for names, inner, shape in _fields_of(of_field):
+                yield (name, *names), inner, shape
+    else:
+        yield (), dtype, ()

@@ -1,0 +1,190 @@
+"""Chains of encodings: the codec of ENCODED blocks in the draft of 2015 (section Block encoding).
+
+A block begins with a chunk of YAML: a list of the encodings in the order in which they were applied.  Each entry is
+``name``, ``[name]`` or ``[name, {arguments}]``.  The encoded bytes follow the chunk.
+
+A block is written again as the same chunk, followed by the content encoded in the same way.  A chain with an unknown
+encoding is not decoded.  A chain with ``quantize`` is not written.  There is no state except for the description that
+a ``Chain`` keeps of its block.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from asdffs.codecs.base import Chaining, Encoding, Source, pieces
+from asdffs.features.drafts.chained.entries import Entry, entries_of
+from asdffs.features.drafts.chained.sources import Behind, Sequential, limited
+from asdffs.features.drafts.chained.steps import LOSSY, STEPS, ChainStep, _Tile
+from asdffs.format.constants import CHAIN
+
+#: Most bytes of a chunk.  A longer one is not parsed.
+_LONGEST: Final = 1 << 14
+_END: Final = re.compile(rb"\r?\n\.\.\.(?:\r?\n|\Z)")
+#: Limit of the decoded size per stored byte: enough for zlib with quantize, and a tiny file cannot fill the disk.
+_RATIO: Final = 1 << 17
+_SHOWN: Final = 60
+
+
+@dataclass(frozen=True)
+class Chain(Encoding):
+    """The chain of one block.  See ``Encoding``.
+
+    ``chunk``: the YAML, including the line that ends it.  ``order()`` returns the byteorder to decode to, ``big`` or
+    ``little``; only ``quantize`` needs it.  ``problem``: why the chain cannot be used at all, or empty.
+    """
+
+    chunk: bytes
+    entries: tuple[Entry, ...]
+    order: Callable[[], str] = field(default=lambda: "big", compare=False)
+    problem: str = ""
+
+    id = CHAIN
+    extra = ""
+
+    def available(self) -> bool:
+        """Return True: no library has to be installed."""
+        return True
+
+    @property
+    def name(self) -> str:
+        """The name that users see, for example ``tile+zlib``."""
+        return "+".join(entry.name for entry in self.entries) or "none"
+
+    @property
+    def described(self) -> str:
+        """The chain as one line of YAML: ``[[tile, {...}], zlib]``."""
+        import yaml
+
+        entries = [[entry.name, entry.arguments] if entry.arguments else entry.name for entry in self.entries]
+        return yaml.safe_dump(entries, default_flow_style=True, width=1 << 20).strip()
+
+    @property
+    def unknown(self) -> str:
+        """The name of the first unknown encoding, or empty."""
+        return next((entry.name for entry in self.entries if entry.name not in STEPS), "")
+
+    @property
+    def read_only(self) -> str:
+        """Why the block cannot be written; empty if it can."""
+        return self.problem or (LOSSY if self.ordered else "")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the decoded bytes depend on ``order``."""
+        return any(entry.name == "quantize" for entry in self.entries)
+
+    @property
+    def fixed_size(self) -> int | None:
+        """The only size in bytes that the content can have; None if any size is possible."""
+        first = None if self.problem or self.unknown else self._first
+        return first.tile.size if isinstance(first, _Tile) else None
+
+    @property
+    def ratio(self) -> int:
+        """The product of all steps, at most 2**17; 2**17 for a chain that cannot be used."""
+        try:
+            return min(_RATIO, math.prod(step.ratio for step in self._steps))
+        except ValueError:
+            return _RATIO
+
+    def memory(self, stored: Source) -> int:
+        """Return the sum of all steps; 0 for a chain that cannot be used."""
+        try:
+            return sum(step.memory for step in self._steps)
+        except ValueError:
+            return 0
+
+    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
+        """See ``Codec``.  Calls ``order`` at once, while the caller still holds the main lock."""
+        return self._decoded(stored, size, self.order() if self.ordered else "big")
+
+    def _decoded(self, stored: Source, size: int, order: str) -> Iterator[bytes]:
+        steps, sizes = self._steps, [size]
+        for step in steps:
+            sizes.append(step.encoded_size(sizes[-1]))
+        source: Source = Behind(stored, len(self.chunk))
+        found: Iterator[bytes] = pieces(source)
+        for step, most in reversed(list(zip(steps, sizes[:-1], strict=True))):
+            found = step.decode(source, most, order)
+            source = Sequential(limited(found, most), most)
+        yield from found
+
+    def encode(self, content: Source) -> Iterator[bytes]:
+        """See ``Codec``: yield the chunk as it was, then the encoded content."""
+        source, size = content, content.size
+        found: Iterator[bytes] = pieces(source)
+        for step in self._steps:
+            found = step.encode(source)
+            size = step.encoded_size(size)
+            source = Sequential(found, size)
+        yield self.chunk
+        yield from found
+
+    @property
+    def _first(self) -> ChainStep | None:
+        try:
+            return self._steps[0]
+        except ValueError:
+            return None
+
+    @functools.cached_property
+    def _steps(self) -> tuple[ChainStep, ...]:
+        """The steps in the order of the chain.  Raises ``ValueError`` if the chain cannot be used."""
+        if self.problem:
+            raise ValueError(self.problem)
+        if self.unknown:
+            raise ValueError(f"the encoding {self.unknown[:_SHOWN]!r} is not known")
+        places = [STEPS[entry.name][0] for entry in self.entries]
+        if places != sorted(places) or places.count(1) > 1:
+            raise ValueError(f"the encodings {self.name} cannot follow each other in this order")
+        return tuple(STEPS[entry.name][1](entry) for entry in self.entries)
+
+
+class Chains(Chaining):
+    """The codec of all chained blocks: makes the ``Chain`` of each.  See ``Chaining``."""
+
+    id = CHAIN
+    extra = ""
+    ratio = _RATIO
+
+    def available(self) -> bool:
+        """Return True: no library has to be installed."""
+        return True
+
+    def memory(self, stored: Source) -> int:
+        """See ``Codec``."""
+        return self.of(stored).memory(stored)
+
+    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
+        """See ``Codec``."""
+        return self.of(stored).decode(stored, size)
+
+    def encode(self, content: Source) -> Iterator[bytes]:
+        """See ``Codec``: encode as a chain of only zlib."""
+        return self.holding("zlib").encode(content)
+
+    def of(self, stored: Source, order: Callable[[], str] = lambda: "big") -> Chain:
+        """Return the chain at the beginning of ``stored``; a chain with a ``problem`` if there is no valid one."""
+        head = stored.read_at(0, min(_LONGEST, stored.size))
+        end = _END.search(head)
+        if end is None or (end.end() == len(head) < stored.size and not head.endswith(b"\n")):
+            return Chain(b"", (), problem="its chain of encodings has no end: it lacks a line '...'")
+        chunk = head[: end.end()]
+        try:
+            entries = entries_of(chunk)
+        except ValueError as err:
+            return Chain(chunk, (), problem=str(err))
+        return Chain(chunk, entries, order)
+
+    def holding(self, name: str) -> Chain:
+        """Return a chain of only the encoding ``name``, which must be one without arguments."""
+        return Chain(b"---\n[%s]\n...\n" % name.encode(), (Entry(name),))
+
+
+PLUGIN = Chains()

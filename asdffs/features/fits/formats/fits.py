@@ -1,0 +1,410 @@
+"""``NAME.fits``: arrays, tables and stated FITS files for tools that read nothing else; read-only and live.
+
+| in the tree                                  | the file                                                        |
+|----------------------------------------------|-----------------------------------------------------------------|
+| an array of numbers with at least one axis   | a primary image; its mask as an extension MASK, 1 where masked  |
+| an array of records                          | an empty primary HDU and a binary table                         |
+| ``core/table``, astropy's ``table``          | the same, a column each                                         |
+| ``fits/fits``: a list of header/data units   | these units, with exactly the headers that are stated           |
+
+Sizes follow from the tree alone, so that a listing computes no data: a header has room for every card that metadata
+might need.  Needs the extra ``fits`` (astropy, for the cards).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Final
+
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.inline import inline_nulls, read_values
+from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.placement import array_errors
+from asdffs.arrays.quantities import home_of
+from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
+from asdffs.document.arrays.elements import elements_of, subjects_of
+from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.changes import TREE, Subject, content
+from asdffs.document.state import FileState
+from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.views.formats.base import ArrayFile
+from asdffs.features.fits.units.cards import (
+    BLOCK,
+    blocks,
+    format_header,
+    is_science,
+    metadata_of,
+    stated_header,
+    wcs_of,
+)
+from asdffs.features.fits.units.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
+from asdffs.features.fits.units.sky import ROOM, find_gwcs, sky_cards
+
+_FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
+_TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
+_NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")
+_PRIMARY: Final[list[Card]] = [
+    ("SIMPLE", True, "conforms to FITS standard"),
+    ("BITPIX", 8, ""),
+    ("NAXIS", 0, ""),
+    ("EXTEND", True, ""),
+]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A header/data unit.  ``stated``: all of its header, or None; else ``cards``, and ``offered`` where they fit.
+
+    ``late()``: returns more cards to offer, at most ``room``, and takes seconds.
+    """
+
+    cards: list[Card]
+    data: FitsData | None = None
+    offered: list[Card] = field(default_factory=list)
+    stated: bytes | None = None
+    late: Callable[[], list[Card]] = list
+    room: int = 0
+
+    @property
+    def header_size(self) -> int:
+        """Bytes of the header."""
+        if self.stated is not None:
+            return len(self.stated)
+        return blocks(len(self.cards) + len(self.offered) + self.room)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the unit."""
+        data = self.data.size if self.data is not None else 0
+        return self.header_size + -(-data // BLOCK) * BLOCK
+
+    @functools.cached_property
+    def header(self) -> bytes:
+        """The header.  Takes a while: astropy is imported, and many cards are formatted."""
+        return self.stated or format_header(self.cards, [*self.late(), *self.offered], self.header_size)
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes of the unit, at least one and maybe fewer than asked for."""
+        if offset < self.header_size:
+            return self.header[offset : offset + length]
+        offset -= self.header_size
+        if self.data is not None and offset < self.data.size:
+            return self.data.read(offset, length)
+        return bytes(min(length, self.size - self.header_size - offset))
+
+
+class FitsFile(ArrayFile):
+    """One file; ``find()`` is the array, the table, or the list of units."""
+
+    _known: tuple[Any, list[Unit]] | None = None
+
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """The tree, and every block in it; None where some of it is another file's, which may change at any time."""
+        external = self.elsewhere or any(self._is_external(branch) for branch in _arrays_in(self.branch))
+        return None if external else self._own()
+
+    def _own(self) -> tuple[Subject, ...]:
+        found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
+        return (TREE, *sorted({*found, *self._sky()}))
+
+    def _sky(self) -> set[Subject]:
+        """The blocks with coefficients of the gwcs."""
+        wcs = find_gwcs(home_of(self.branch)[0]) if self.branch.array is not None else None
+        arrays = _arrays_in(wcs[0]) if wcs is not None else ()
+        return {subject for branch in arrays for subject in subjects_of(self._document, branch)}
+
+    def _others(self) -> list[FileState]:
+        """Other files that some of its arrays are in."""
+        return [found for branch in _arrays_in(self.branch) if (found := self._other(branch)) is not None]
+
+    def version(self) -> int:
+        """When the tree or a block changed: its header tells of more than the array."""
+        others = [other.changes.stamp(content(0)) for other in self._others()]
+        return max([self._document.changes.stamp(subject) for subject in self._own()] + others)
+
+    def size(self) -> int:
+        """All units; 0 for what cannot be shown."""
+        try:
+            return sum(unit.size for unit in self._units())
+        except AsdffsError:
+            return 0
+
+    def open_for_writing(self) -> None:
+        """Refuse every write, and say what works instead.  Raises ``NotPermittedError``."""
+        raise NotPermittedError(
+            "a .fits file of a mount is read-only; write the data through the .npy file beside it, and header values "
+            "in tree.yaml"
+        )
+
+    def open_for_reading(self) -> None:
+        """What cannot be shown is an error, not an empty file."""
+        self._units()
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes of one unit after the other."""
+        with array_errors(self.branch.line):
+            return self._read(offset, length)
+
+    def _read(self, offset: int, length: int) -> bytes | Extent:
+        pieces: list[bytes | Extent] = []
+        for unit in self._units():
+            if offset < unit.header_size:
+                with self._document.scheduler.waiting():
+                    unit.header  # noqa: B018  # it is made now, and kept
+            while offset < unit.size and length > 0:
+                piece = unit.read(offset, length)
+                count = len(piece) if isinstance(piece, bytes) else piece.length
+                if not count:
+                    raise InvalidArrayError("its block ends before the array", line=self.branch.line)
+                pieces.append(piece)
+                offset, length = offset + count, length - count
+            offset -= unit.size
+            if offset < 0 or not length:
+                break
+        return pieces[0] if len(pieces) == 1 else b"".join(map(read_bytes, pieces))
+
+    def _units(self) -> list[Unit]:
+        branch = self.branch
+        document = self._document
+        with array_errors(branch.line):
+            sizes = [
+                document.contents.size(subject.number) for subject in self._own() if _is_there(document, subject)
+            ]
+            others = [(other.generation, other.contents.size(0)) for other in self._others()]
+            sky = sorted((subject, document.changes.stamp(subject)) for subject in self._sky())
+            key = (branch, document.outlines.outline(), len(document.table), sizes, others, sky)
+            if self._known is None or self._known[0] != key:
+                import_numpy(document.scheduler)
+                self._known = key, list(_Units(document).of(branch))
+            return self._known[1]
+
+
+class _Units:
+    """Makes the units of a branch of ``document``."""
+
+    def __init__(self, document: FileState) -> None:
+        self._document = document
+
+    def of(self, branch: Branch) -> Iterator[Unit]:
+        """All units.  Raises ``AsdffsError``, ``OSError``."""
+        if branch.array is None and _FITS.fullmatch(branch.tag):
+            if branch.mapping:
+                raise InvalidArrayError("it is a mapping, and not a list of header/data units")
+            units = (branch.children[key] for key in sorted(branch.children, key=int))
+            for number, unit in enumerate(units):
+                yield self._stated(unit, first=number == 0)
+        elif branch.array is None:
+            yield Unit(_PRIMARY)
+            yield self._table_unit(self._table(branch), metadata_of(branch))
+        elif _is_records(branch.array):
+            home, _ = home_of(branch)
+            yield Unit(_PRIMARY)
+            yield self._table_unit(self._records(branch), metadata_of(home))
+        else:
+            yield from self._images(branch)
+
+    def _images(self, branch: Branch) -> Iterator[Unit]:
+        home, unit = home_of(branch)
+        image = Image(self._elements(branch))
+        cards = [
+            ("SIMPLE", True, "conforms to FITS standard"),
+            *image.cards(),
+            ("EXTEND", True, ""),
+            *image.scaling(),
+        ]
+        units: list[Card] = [("BUNIT", unit, "")] if unit else []
+        late, room = self._sky(home, branch, image)
+        yield Unit(cards, image, units + metadata_of(home, branch), late=late, room=room)
+        mask = self._mask(branch)
+        if mask is not None:
+            yield Unit([("XTENSION", "IMAGE", ""), *mask.cards(), *_COUNTS, ("EXTNAME", "MASK", "")], mask)
+
+    def _sky(self, home: Branch | None, branch: Branch, image: Image) -> tuple[Callable[[], list[Card]], int]:
+        """Return a function that makes the cards of the coordinates of an image, and the most that there are.
+
+        They are those of the gwcs; if it has none for FITS, those of the ``wcsinfo``.
+        """
+        stated, found = wcs_of(home, branch), find_gwcs(home)
+        if found is None or len(image.shape) != 2 or not is_science(branch, found[1], 2):
+            return lambda: stated, len(stated)
+        computed = sky_cards(self._document, found[0], image.shape)
+
+        def cards() -> list[Card]:
+            made = computed()
+            return made if any(keyword == "CTYPE1" for keyword, _, _ in made) else made + stated
+
+        return cards, ROOM + len(stated)
+
+    def _mask(self, branch: Branch) -> Image | None:
+        if branch.nulls:
+            return Image(MadeElements(inline_nulls(self._document.outlines.outline(), branch, self._document.budget)))
+        if "mask" in branch.scalars:
+            return Image(ValueMask(self._elements(branch), branch.scalars["mask"], self._document.scheduler))
+        mask = branch.children.get("mask")
+        if mask is None or mask.array is None:
+            return None
+        elements = self._elements(mask)
+        return Image(elements) if is_image(elements) else None
+
+    def _table_unit(self, table: Table, offered: list[Card]) -> Unit:
+        return Unit([("XTENSION", "BINTABLE", ""), *table.cards(), *table.column_cards()], table, offered)
+
+    def _records(self, branch: Branch) -> Table:
+        rows = Rows.of(self._elements(branch), records=True)
+        return Table([rows], columns_of(rows.dtype))
+
+    def _table(self, branch: Branch) -> Table:
+        sources: list[Rows] = []
+        columns: list[Column] = []
+        holder, names = branch.children.get("columns"), self._column_names(branch)
+        for number, column in enumerate(holder.children.values() if holder is not None else ()):
+            data, unit = _column_data(column)
+            name = column.scalars["name"].text if "name" in column.scalars else names.get(number, f"col{number + 1}")
+            rows = Rows.of(self._elements(data), records=False)
+            if rows.dtype.names:
+                columns += columns_of(rows.dtype, number, shape=rows.shape)
+            else:
+                columns.append(Column(name, number, (), rows.dtype, rows.shape, unit))
+            sources.append(rows)
+        return Table(sources, columns)
+
+    def _column_names(self, table: Branch) -> dict[int, str]:
+        """The ``colnames`` of a table, which has those of columns without a name of their own."""
+        stated = table.children.get("colnames")
+        if stated is None or stated.mapping:
+            return {}
+        names = read_values(self._document.outlines.outline(), stated.span, stated.line)
+        return {number: name for number, name in enumerate(names) if isinstance(name, str)}
+
+    def _elements(self, branch: Branch) -> Elements:
+        """The elements, rows first."""
+        return elements_of(self._document, branch, rows_first=True)
+
+    # -- stated units ---------------------------------------------------------
+
+    def _stated(self, unit: Branch, *, first: bool) -> Unit:
+        """Return a unit with the header in the tree, after adding missing cards that FITS demands."""
+        header = unit.children.get("header")
+        stated = (
+            read_values(self._document.outlines.outline(), header.span, header.line) if header is not None else []
+        )
+        cards = [_as_card(entry, unit.line) for entry in stated]
+        known = {card[0]: card[1] for card in cards}
+        data = self._stated_data(unit, zero=bool(known.get("BZERO")))
+        start: Card = (
+            ("SIMPLE", True, "") if first else ("XTENSION", "BINTABLE" if isinstance(data, Table) else "IMAGE", "")
+        )
+        needed = [start, *(data.cards() if data is not None else [("BITPIX", 8, ""), ("NAXIS", 0, "")])]
+        if isinstance(data, Table):
+            needed += data.column_cards()
+        elif not first:
+            needed += _COUNTS
+        _check_stated(known, needed, unit.line)
+        demanded = {card[0] for card in needed}
+        lacks = not demanded <= known.keys()
+        ordered = [*needed, *(card for card in cards if card[0] not in demanded)] if lacks else cards
+        with self._document.scheduler.waiting():
+            return Unit([], data, stated=stated_header(ordered))
+
+    def _stated_data(self, unit: Branch, *, zero: bool) -> FitsData | None:
+        data = unit.children.get("data")
+        if data is None:
+            return None
+        if data.array is None:
+            return self._table(data)
+        if _is_records(data.array):
+            return self._records(data)
+        elements = self._elements(data)
+        if not is_image(elements):
+            raise InvalidArrayError("its data is no array that FITS knows", line=data.line)
+        return Image(elements, unsigned=zero)
+
+
+_COUNTS: Final[list[Card]] = [("PCOUNT", 0, ""), ("GCOUNT", 1, "")]
+
+
+def _as_card(entry: Any, line: int) -> Card:
+    """A card as it is stated: an empty list is a blank one, and a keyword alone has no value."""
+    words: list[Any] = entry if isinstance(entry, list) and len(entry) <= 3 else [None]
+    if words and not isinstance(words[0], str):
+        raise InvalidArrayError(
+            f"a card of a header is a list of keyword, value and comment, not {str(entry)[:40]!r}", line=line
+        )
+    whole: list[Any] = [*words, *["", None, ""][len(words) :]]
+    return str(whole[0]), whole[1], str(whole[2] or "")
+
+
+def _check_stated(known: dict[str, Any], needed: list[Card], line: int) -> None:
+    for keyword, value, _ in needed:
+        if keyword in known and known[keyword] != value and not _same_form(known[keyword], value):
+            raise InvalidArrayError(
+                f"its header states {keyword} = {known[keyword]!r}, and its data has {value!r}", line=line
+            )
+
+
+def _same_form(stated: Any, value: Any) -> bool:
+    """``K`` is ``1K``."""
+    return str(stated).strip() == str(value) or f"1{str(stated).strip()}" == str(value)
+
+
+def _column_data(column: Branch) -> tuple[Branch, str]:
+    """The array of a column, and its unit: of ``core/column``, a quantity, or an array itself."""
+    for branch in (column, column.children.get("data"), column.children.get("value")):
+        if branch is not None and branch.array is not None:
+            unit = column.scalars.get("unit")
+            return branch, unit.text if unit is not None else ""
+    raise InvalidArrayError("a column of the table is no array", line=column.line)
+
+
+def _arrays_in(branch: Branch) -> Iterator[Branch]:
+    """The arrays that a file shows, each once, however many aliases lead to it."""
+    rest, seen = [branch], {id(branch)}
+    while rest:
+        found = rest.pop()
+        if found.array is not None:
+            yield found
+        below = [child for child in found.children.values() if child.holds and id(child) not in seen]
+        seen.update(map(id, below))
+        rest += below
+
+
+def _is_there(document: FileState, subject: Subject) -> bool:
+    return subject.kind == "content" and 0 <= subject.number < len(document.table)
+
+
+def _is_image(array: Ndarray) -> bool:
+    axes = array.shape if array.row is None else (1, *array.row)
+    return isinstance(array.datatype, str) and _NUMBERS.fullmatch(array.datatype) is not None and bool(axes)
+
+
+def _is_records(array: Ndarray) -> bool:
+    datatype = array.datatype
+    return isinstance(datatype, list) and bool(datatype) and datatype[0] not in ("ascii", "ucs4")
+
+
+class Fits:
+    """See ``ArrayFormat``."""
+
+    ending = ".fits"
+    file = FitsFile
+    mask = None
+
+    def missing(self) -> str:
+        """See the module."""
+        return "" if find_spec("astropy") is not None else "pip install 'asdffs[fits]'"
+
+    def takes(self, branch: Branch) -> bool:
+        """Whether FITS can show it, as far as the tree tells."""
+        if not branch.holds:
+            return False
+        if branch.array is not None:
+            return _is_image(branch.array) or _is_records(branch.array)
+        return _FITS.fullmatch(branch.tag) is not None or _TABLE.fullmatch(branch.tag) is not None
+
+
+PLUGIN = Fits()

@@ -1,0 +1,224 @@
+"""Makes the cards of FITS headers from metadata of a tree.  astropy formats them.
+
+Scalars beside an array, and those of the nearest ``meta``, are shown where they fit a card of 80 characters: under
+their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping with the
+FITS keywords of a linear or a TAN projection becomes those keywords, when it is complete.  So does a ``meta`` that
+has FITS keywords, as in the maps of sunpy: ``cunit1``, ``ctype1``, ``date-obs``.  A WCS is stated for the science
+image, which is ``data`` beside the ``meta``, and for arrays of the same shape.  Implements FITS 4.0, sections 4
+(headers) and 8 (WCS).  Needs the extra ``fits``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from asdffs.arrays.branch import Branch, Scalar
+from asdffs.errors import InvalidArrayError
+from asdffs.tree.resolving import plain_value
+from asdffs.features.fits.units.data import Card
+
+#: Bytes of a FITS block, and of a card.
+BLOCK: Final = 2880
+_CARD: Final = 80
+#: Characters of the text of a commentary card, and the keywords of these.
+_TEXT: Final = 72
+_COMMENTARY: Final = ("", "COMMENT", "HISTORY")
+#: Cards of metadata: beyond this a header says nothing to anybody.
+_MOST: Final = 2000
+_META: Final = "meta"
+#: Before names beside the array that cannot be keywords, or have a meaning: astropy reads HIERARCH NAXIS as NAXIS.
+_BESIDE: Final = "tree"
+_WCS: Final = "wcsinfo"
+#: The name of the science image beside its metadata.
+_SCIENCE: Final = "data"
+_KEYWORD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,7}")
+#: Keywords about the file itself, which metadata must not change.
+_STRUCTURE: Final = re.compile(
+    r"SIMPLE|XTENSION|BITPIX|NAXIS\d*|EXTEND|PCOUNT|GCOUNT|GROUPS|B(SCALE|ZERO|UNIT|LANK)|END|COMMENT|HISTORY|CONTINUE"
+    r"|T(FIELDS|HEAP)|T[A-Z]{4}\d+|EXT(NAME|VER|LEVEL)|CHECKSUM|DATASUM|Z[A-Z]+\d*|INHERIT"
+)
+#: Keywords of coordinates, which must come together.
+_COORDINATES: Final = re.compile(
+    r"WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
+)
+_AXES: Final = re.compile(r"ctype(\d)")
+_TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
+_LINEAR: Final = re.compile(r"[A-Z]{0,8}")
+
+
+def blocks(cards: int) -> int:
+    """Bytes of the blocks that so many cards and END take."""
+    return -(-(cards + 1) * _CARD // BLOCK) * BLOCK
+
+
+def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> bytes:
+    """Return a header of ``size`` bytes: ``cards``, those of ``offered`` that fit, blank cards, and END.
+
+    Raises ``InvalidArrayError`` if one of ``cards`` is not possible in FITS.
+    """
+    images = [_stated_image(card) for card in cards]
+    images += [image for card in offered if (image := _image(card, strict=True)) is not None and len(image) == _CARD]
+    text = "".join(images)
+    return (text.ljust(size - BLOCK) + "END").ljust(size).encode("ascii")  # END is in the last block
+
+
+def stated_header(cards: Sequence[Card]) -> bytes:
+    """A header with exactly these cards, long texts continued."""
+    count = sum(len(_stated_image(card)) // _CARD for card in cards)
+    return format_header(cards, (), blocks(count))
+
+
+def _stated_image(card: Card) -> str:
+    image = _image(card, strict=False)
+    if image is None and isinstance(card[1], float):  # infinity, and what is no number
+        image = _image((card[0], str(card[1]), card[2]), strict=False)
+    if image is None:
+        raise InvalidArrayError(f"FITS cannot hold {card[0]!r} = {str(card[1])[:60]!r}")
+    return image
+
+
+def _image(card: Card, *, strict: bool) -> str | None:
+    """The card as astropy formats it; None for what it refuses, or with ``strict`` warns about."""
+    from astropy.io import fits
+
+    keyword, value, comment = card
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error" if strict else "ignore")
+            if keyword in _COMMENTARY:  # these have a text, and nothing else
+                return "".join(fits.Card(keyword, line).image for line in _lines(str(value or comment or "")))
+            return str(fits.Card(keyword, value, comment or None).image)
+    except (ValueError, fits.VerifyError, Warning):
+        return None
+
+
+def _lines(text: str) -> list[str]:
+    """A text in pieces that fit a card."""
+    return [text[start : start + _TEXT] for start in range(0, len(text), _TEXT)] or [""]
+
+
+def metadata_of(home: Branch | None, array: Branch | None = None) -> list[Card]:
+    """Cards for the scalars beside an array, and in the nearest ``meta``.  ``array``: of an image, its branch."""
+    if home is None:
+        return []
+    beside = list(_scalars(home, "")) if home.mapping else []
+    meta = next((found for above in _upwards(home) if (found := above.children.get(_META)) is not None), None)
+    below = _below(meta, array) if meta is not None and meta is not home and meta.array is None else ()
+    taken: dict[str, Card] = {}
+    for keyword, value in itertools.islice(itertools.chain(beside, below), _MOST):
+        taken.setdefault(keyword.upper(), (keyword, value, ""))
+    return list(taken.values())
+
+
+def _below(meta: Branch, array: Branch | None) -> Iterator[tuple[str, Any]]:
+    """The scalars of ``meta`` with their names: keywords, if it has those of FITS."""
+    if not any(_AXES.fullmatch(key.lower()) for key in meta.scalars):
+        yield from _flat(meta, _META)
+        return
+    stated = array is not None and meta.above and is_science(array, meta.above[0], _axes_of(meta))
+    for key, scalar in meta.scalars.items():
+        name, value = key.upper(), _value(scalar)
+        if value is None or not _KEYWORD.fullmatch(name) or _STRUCTURE.fullmatch(name):
+            continue
+        if stated or not _COORDINATES.fullmatch(name):
+            yield name, value
+
+
+def _axes_of(keywords: Branch) -> int:
+    """The number of axes of the coordinates that a mapping states."""
+    return max((int(match[1]) for key in keywords.scalars if (match := _AXES.fullmatch(key.lower()))), default=0)
+
+
+def is_science(branch: Branch, owner: Branch, axes: int) -> bool:
+    """Whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``."""
+    data, array = owner.children.get(_SCIENCE), branch.array
+    if array is None or (data is not None and (data is branch or data in branch.above)):  # perhaps a quantity
+        return True
+    if data is not None and data.array is not None:
+        return array.shape == data.array.shape
+    return array.shape is None or len(array.shape) >= axes
+
+
+def wcs_of(home: Branch | None, array: Branch) -> list[Card]:
+    """The keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete.
+
+    None either if it is about another array (``is_science``).  ``array``: the branch of the image.
+    """
+    for above in _upwards(home):
+        for holder in (above, above.children.get(_META)):
+            found = holder.children.get(_WCS) if holder is not None else None
+            if found is not None:
+                facts = {key.lower(): _value(scalar) for key, scalar in found.scalars.items()}
+                return _projection(facts) if is_science(array, above, _axes_of(found)) else []
+    return []
+
+
+def _projection(facts: dict[str, Any]) -> list[Card]:
+    axes = sorted(int(match[1]) for key in facts if (match := _AXES.fullmatch(key)))
+    kinds = [str(facts[f"ctype{n}"]).strip().upper() for n in axes]
+    tangential = [kind for kind in kinds if _TAN.fullmatch(kind)]
+    if not axes or len(tangential) not in (0, 2):
+        return []
+    if not all(_TAN.fullmatch(kind) or _LINEAR.fullmatch(kind) for kind in kinds):
+        return []
+    needed = [f"{name}{n}" for name in ("crpix", "crval") for n in axes]
+    scales = [f"cdelt{n}" for n in axes]
+    matrix = [key for key in facts if re.fullmatch(r"(pc|cd)\d_\d", key)]
+    rotated = any(key.startswith("cd") for key in matrix)
+    if not all(_is_number(facts.get(key)) for key in (*needed, *(() if rotated else scales), *matrix)):
+        return []
+    more = [key for key in ("lonpole", "latpole", "equinox") if _is_number(facts.get(key))]
+    texts = [f"cunit{n}" for n in axes if isinstance(facts.get(f"cunit{n}"), str)]
+    texts += ["radesys"] if isinstance(facts.get("radesys"), str) else []
+    keys = [*(f"ctype{n}" for n in axes), *needed, *([] if rotated else scales), *matrix, *more, *texts]
+    return [("WCSAXES", len(axes), ""), *((key.upper(), facts[key], "") for key in keys)]
+
+
+def _upwards(branch: Branch | None) -> Iterator[Branch]:
+    while branch is not None:
+        yield branch
+        branch = branch.above[0] if branch.above else None
+
+
+def _flat(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
+    """The scalars of a mapping and of those in it, each once, however many aliases lead to it."""
+    rest, seen = [(branch, prefix)], {id(branch)}
+    while rest:
+        found, name = rest.pop(0)
+        yield from _scalars(found, name)
+        for key, child in found.children.items():
+            if found.mapping and child.array is None and child.mapping and id(child) not in seen:
+                seen.add(id(child))
+                rest.append((child, f"{name}.{key}"))
+
+
+def _scalars(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, scalar in branch.scalars.items():
+        value = _value(scalar)
+        if value is None:
+            continue
+        name = key.upper()
+        plain = not prefix and _KEYWORD.fullmatch(name)
+        if plain and not _STRUCTURE.fullmatch(name) and not _COORDINATES.fullmatch(name):
+            yield name, value
+        elif key.isprintable() and key.strip():
+            yield f"HIERARCH {prefix or _BESIDE}.{key}", value
+
+
+def _value(scalar: Scalar) -> Any:
+    """What a card can hold: a text, a number, a bool; None otherwise."""
+    if not scalar.plain:
+        return scalar.text if scalar.text.isascii() and scalar.text.isprintable() else None
+    value = plain_value(scalar.text)
+    if isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return None if value is None or isinstance(value, float) else scalar.text  # dates and times
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

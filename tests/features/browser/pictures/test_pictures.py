@@ -1,0 +1,89 @@
+"""Grey levels, colours, curves, statistics, and the PNG images of them."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from asdffs.errors import UsageError
+from asdffs.features.browser.pictures.colours import coloured
+from asdffs.features.browser.pictures.curve import curve
+from asdffs.features.browser.pictures.png import png
+from asdffs.features.browser.pictures.statistics import statistics_of
+from asdffs.features.browser.pictures.stretch import STRETCHES, grey_levels, limits_of
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1), (4, 6, 3), (4, 6, 4)])
+def test_another_reader_sees_the_pixels(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, shape).astype("u1")
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(pixels)))), pixels)
+
+
+def test_limits_leave_out_a_few_very_bright_elements() -> None:
+    values = np.arange(1000.0)
+    values[0], values[500] = np.nan, 1e9
+    low, high = limits_of(values)
+    assert 5 < low < 15
+    assert 980 < high < 1000
+    assert limits_of(np.full(5, 3)) == (3, 3)
+    assert limits_of(np.array([np.nan, np.inf])) == (0, 1)
+    assert limits_of(np.array([0] * 999 + [7])) == (0, 7)
+    assert limits_of(np.array([True, False])) == (0.01, 0.99)
+
+
+def test_grey_levels() -> None:
+    values = np.array([-5, 0, 5, 10, 20, np.nan, np.inf, -np.inf])
+    assert grey_levels(values, (0, 10)).tolist() == [0, 0, 127, 255, 255, 0, 255, 0]
+    assert grey_levels(np.array([3, 4]), (3, 3)).tolist() == [0, 1]
+
+
+def test_stretches() -> None:
+    values = np.linspace(0, 100, 1001)
+    levels = {stretch: grey_levels(values, (0, 100), stretch).astype(int) for stretch in STRETCHES}
+    assert levels["linear"][500] == 127
+    assert levels["asinh"][100] > levels["linear"][100]
+    assert levels["log"][10] > levels["asinh"][10]
+    for found in levels.values():
+        assert (found[0], found[-1]) == (0, 255)
+        assert (np.diff(found) >= 0).all()
+    sky = np.random.default_rng(1).normal(100, 5, 100_000)
+    sky[:100] = 1e6
+    low, high = limits_of(sky, "zscale")
+    assert 70 < low < 100 < high < 130
+
+
+def test_colours() -> None:
+    levels = np.array([[0, 255]], "u1")
+    assert coloured(levels, "gray") is levels
+    assert coloured(levels, "viridis").tolist() == [[[68, 1, 84], [253, 231, 37]]]
+    with pytest.raises(UsageError, match="the colour map 'nothing' is not known"):
+        coloured(levels, "nothing")
+
+
+def test_curves_lose_no_peak() -> None:
+    values = np.zeros(10_000)
+    values[[1234, 5000]] = 9, -3
+    image = curve(values, (-3, 9), 13, 100)
+    assert image.shape == (13, 100)
+    assert image[0].nonzero()[0].tolist() == [12]
+    assert image[12].nonzero()[0].tolist() == [50]
+    assert image[:, 70].nonzero()[0].tolist() == [9]
+    few = curve(np.array([0.0, np.nan, 2.0]), (0, 2), 3, 9)
+    assert few[2, 0] == few[0, 8] == 255
+    assert not few[:, 4].any()
+    assert curve(np.full(5, 3.0), (3, 3), 4, 5).any(axis=0).all()
+
+
+def test_statistics() -> None:
+    values = np.array([[1, 2], [3, np.nan]])
+    assert statistics_of(values)[:7] == (4, 1, 0, 1, 3, 2, pytest.approx(np.std([1, 2, 3])))
+    assert sum(statistics_of(values).bars) == 3
+    assert statistics_of(np.array([np.inf, np.nan])) == (2, 1, 1, None, None, None, None, ())
+    assert statistics_of(np.array([], "i4")) == (0, 0, 0, None, None, None, None, ())
+    assert statistics_of(np.array([True, False])).mean == 0.5
+    assert statistics_of(np.array([-1.7e308, 1.7e308]))[3:] == (-1.7e308, 1.7e308, 0, None, ())
+    assert grey_levels(np.array([-1.7e308, 0, 1.7e308]), (-1.7e308, 1.7e308)).tolist() == [0, 127, 255]
+    assert statistics_of(np.array([2**63], "u8")).greatest == 2.0**63
