@@ -91,11 +91,11 @@ def find(
     Raises ``AsdffsError`` (``UsageError``, ``MissingFileError``, ``StorageError``), ``OSError``, also for a file that
     had to be opened and could not.
     """
-    from asdffs.features.catalog.for_programs import find_files
+    from asdffs import registry
 
     names = [_path(place) for place in places]
     path = None if catalog is None else _path(catalog)
-    files, values = find_files(condition, names, columns or (), path, fresh=fresh)
+    files, values = registry.needed_feature("catalog").find_files(condition, names, columns or (), path, fresh=fresh)
     return files if columns is None else {"file": files, **values}
 
 
@@ -106,6 +106,10 @@ def _path(place: str | os.PathLike[str]) -> str:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "daf":
+        from asdffs import registry
+
+        return registry.needed_feature("daf")
     if name in _PLACES:
         import importlib
 

@@ -1,8 +1,10 @@
-"""The registry of plug-ins: codecs, dialects, containers, views and array formats.
+"""The registry of plug-ins (commands, codecs, dialects, containers, views, array formats, backends) and of features.
 
-A plug-in is the object ``PLUGIN`` of a module ``asdffs/KIND/NAME.py``; for the kind ``formats``, the directory is
-``asdffs/views/formats``.  The module ``base`` is not a plug-in, and neither are packages, which have helpers of
-plug-ins.  Other distributions add plug-ins with the entry point group ``asdffs.KIND``.
+A plug-in is a module ``asdffs/KIND/NAME.py``, or ``asdffs/features/FEATURE/KIND/NAME.py``; commands of the core are
+in ``asdffs/cli/commands``, array formats in ``asdffs/views/formats``.  A command is the module itself, every other
+plug-in its object ``PLUGIN``.  The module ``base`` is not a plug-in.  A feature is a directory of
+``asdffs/features``; without it, its plug-ins are gone and everything else works.  Other distributions add plug-ins
+with the entry point group ``asdffs.KIND``.
 
 A plug-in is loaded by its name when it is first needed.  The name of a codec is that of its compression.  If a
 plug-in of another distribution cannot be loaded, or fails, this is logged once and everything else works on.
@@ -20,21 +22,22 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import all_suffixes
 from typing import Any, Final, Literal, TypeVar, get_args
 
+from asdffs.errors import UsageError
+
 logger = logging.getLogger(__name__)
 
-Kind = Literal["codecs", "dialects", "containers", "views", "formats"]
+Kind = Literal["commands", "codecs", "dialects", "containers", "views", "formats", "backends"]
 T = TypeVar("T")
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
-_PACKAGES: Final[dict[Kind, str]] = {
-    "codecs": "asdffs.codecs",
-    "dialects": "asdffs.dialects",
-    "containers": "asdffs.containers",
-    "views": "asdffs.views",
-    "formats": "asdffs.views.formats",
-}
-#: The module of these packages that is not a plug-in.
+#: Directories of the core that have plug-ins; those of the other kinds are called as the kind.
+_FOLDERS: Final[dict[Kind, str]] = {"commands": "cli/commands", "formats": "views/formats"}
+_ROOT: Final = os.path.dirname(__file__)
+_FEATURES: Final = os.path.join(_ROOT, "features")
+#: The module of these directories that is not a plug-in.
 _BASE: Final = "base"
+#: How the names of our groups of entry points begin.
+_GROUPS: Final = "asdffs."
 #: Endings of the directories with the metadata of installed packages (PyPA, Recording installed projects).
 _TOLD: Final = (".dist-info", ".egg-info")
 #: Errors that may pass: too many open files, no memory.
@@ -71,10 +74,28 @@ def each(kind: Kind) -> Iterator[Any]:
     return (plugin for name in names(kind) if (plugin := find(kind, name)) is not None)
 
 
-@functools.cache
 def foreign(kind: Kind) -> Mapping[str, str]:
     """Return the entry points for ``kind`` of installed packages: name -> ``module:attribute``."""
-    return _entry_points(f"asdffs.{kind}")
+    return _entry_points().get(f"asdffs.{kind}", {})
+
+
+def feature(name: str) -> Any:
+    """Return the package of a feature; None if this installation does not have it."""
+    return importlib.import_module(f"asdffs.features.{name}") if name in features() else None
+
+
+def needed_feature(name: str) -> Any:
+    """Return the package of a feature.  Raises ``UsageError`` if this installation does not have it."""
+    if name not in features():
+        raise UsageError(f"this needs asdffs/features/{name}, which this installation does not have")
+    return feature(name)
+
+
+@functools.cache
+def features() -> tuple[str, ...]:
+    """Return the names of the features of this installation, sorted."""
+    found = (name for name in _listed(_FEATURES) if os.path.isfile(os.path.join(_FEATURES, name, "__init__.py")))
+    return tuple(sorted(found))
 
 
 def note_trouble(kind: Kind, name: str, reason: object) -> None:
@@ -107,18 +128,42 @@ def answer(kind: Kind, name: str, question: Callable[[], T], otherwise: T) -> T:
 
 def _load(kind: Kind, name: str) -> Any:
     if name in own_names(kind):
-        return getattr(importlib.import_module(f"{_PACKAGES[kind]}.{name}"), "PLUGIN", None)
+        module = importlib.import_module(_own(kind)[name])
+        return module if kind == "commands" else getattr(module, "PLUGIN", None)
     target = foreign(kind).get(name)
     return None if target is None else answer(kind, name, lambda: _imported(target), None)
 
 
 @functools.cache
 def own_names(kind: Kind) -> tuple[str, ...]:
-    """Return the names of the modules of a package.  ``pkgutil`` knows them too, but takes 10 ms to import."""
-    package = importlib.import_module(_PACKAGES[kind])
-    files = {file for folder in package.__path__ for file in os.listdir(folder)}
-    found = {file.removesuffix(end) for file in files for end in all_suffixes() if file.endswith(end)}
-    return tuple(sorted(found - {"__init__", _BASE}))
+    """Return the names of asdffs's own plug-ins, sorted."""
+    return tuple(sorted(_own(kind)))
+
+
+def source_of(kind: Kind, name: str) -> str:
+    """Return the path of the source of one of asdffs's own plug-ins."""
+    return os.path.join(_ROOT, *_own(kind)[name].split(".")[1:]) + ".py"
+
+
+@functools.cache
+def _own(kind: Kind) -> Mapping[str, str]:
+    """Return the modules of plug-ins, by name.  ``pkgutil`` knows them too, but takes 10 ms to import."""
+    folders = (_FOLDERS.get(kind, kind), *(f"features/{name}/{kind}" for name in features()))
+    return {
+        name: f"asdffs.{folder.replace('/', '.')}.{name}"
+        for folder in folders
+        for file in _listed(os.path.join(_ROOT, folder))
+        for end in all_suffixes()
+        if file.endswith(end) and (name := file.removesuffix(end)) not in ("__init__", _BASE) and "." not in name
+    }
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError as err:  # a feature, or the core, has no plug-in of this kind
+        _raise_passing(err)
+        return []
 
 
 def _imported(value: str) -> Any:
@@ -135,21 +180,25 @@ def parse_target(value: str) -> tuple[str, str]:
     return module.strip(), attributes.strip()
 
 
-def _entry_points(group: str) -> Mapping[str, str]:
-    """Return the entry points in ``group`` of all installed packages: name -> ``module:attribute``.
+@functools.cache
+def _entry_points() -> Mapping[str, Mapping[str, str]]:
+    """Return the entry points of all installed packages for asdffs: group -> name -> ``module:attribute``.
 
     If a name occurs twice, the first on ``sys.path`` wins, as for imports.  Importing ``importlib.metadata`` takes
     longer than everything else that a mount does.  So it is imported only if the path has archives, which this module
     cannot read.
     """
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
     if any(os.path.isfile(place) for place in sys.path):
         from importlib import metadata
 
-        found = {point.name: point.value for point in metadata.entry_points(group=group)}
+        for point in (point for package in metadata.distributions() for point in package.entry_points):
+            if point.group.startswith(_GROUPS):
+                found.setdefault(point.group, {}).setdefault(point.name, point.value)
     for place in reversed(sys.path):
         for folder in _folders(place or "."):
-            found |= _section(os.path.join(folder, "entry_points.txt"), group)
+            for group, points in _sections(os.path.join(folder, "entry_points.txt")):
+                found.setdefault(group, {}).update(points)
     return found
 
 
@@ -162,23 +211,19 @@ def _folders(place: str) -> list[str]:
         return []
 
 
-def _section(path: str, group: str) -> dict[str, str]:
-    """Return the entry points in ``group`` of one file (PyPA, Entry points specification: File format)."""
+def _sections(path: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the groups of one file that are for asdffs (PyPA, Entry points specification: File format)."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except OSError as err:  # most packages have none
         _raise_passing(err)
-        return {}
-    found = {}
-    _, _, section = f"\n{text}".partition(f"\n[{group}]")
-    for line in section.splitlines()[1:]:
-        if line.startswith("["):
-            break
-        name, equals, value = line.partition("=")
-        if equals and not line.startswith("#"):
-            found[name.strip()] = value.strip()
-    return found
+        return
+    for section in f"\n{text}".split("\n[")[1:] if _GROUPS in text else ():
+        group, *lines = section.splitlines()
+        named = (line.partition("=") for line in lines if not line.startswith("#"))
+        if group.startswith(_GROUPS):
+            yield group.rstrip("] \t"), {name.strip(): value.strip() for name, equals, value in named if equals}
 
 
 def _raise_passing(err: BaseException) -> None:

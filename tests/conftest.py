@@ -14,6 +14,7 @@ from support.hangs import ended_if_it_hangs
 from support.mounts import cannot_mount
 from support.samples import write_sample
 
+from asdffs import registry
 from asdffs.scheduling import check_ranks
 
 # Locks are entered in one order: here, and in every command and daemon that a test starts.
@@ -73,6 +74,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[name] % sampled.args[0]:
                 item.add_marker(pytest.mark.long)
             seen[name] += 1
+    for item in items:
+        for needed in item.iter_markers("feature"):
+            if needed.args[0] not in registry.features():
+                item.add_marker(pytest.mark.skip(reason=f"this copy of asdffs has no {needed.args[0]}"))
     if reason := cannot_mount():
         for item in items:
             if "mount" in item.keywords:

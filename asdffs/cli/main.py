@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import logging
 import os
 import sys
 from typing import Any
 
+from asdffs import registry
 from asdffs.allocator import COLLECTIONS
 from asdffs.cli.file_errors import failed
-from asdffs.cli.parser import COMMANDS, parse_arguments
+from asdffs.cli.parser import command_module, parse_arguments
 from asdffs.cli.saying import log_to_the_error_output
 from asdffs.cli.secrets import stated_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
@@ -43,11 +43,11 @@ def _main(argv: list[str] | None) -> int:
         words = stated_words(sys.argv[1:] if argv is None else argv)
     except AsdffsError as err:
         return failed(None, err)
-    arguments = parse_arguments(_with_command(words))
+    arguments = _parsed(_with_command(words), alone=argv is None)
     log_to_the_error_output(logging.INFO if arguments.verbose else logging.WARNING)
     if os.environ.get("ASDFFS_CHECK_LOCKS"):
         check_ranks()
-    command = _imported(f"asdffs.cli.{arguments.command}", alone=argv is None)
+    command = command_module(arguments.command)
     try:
         done = attempt(lambda: _run(command, arguments))
     except BrokenPipeError:
@@ -66,17 +66,17 @@ def _subject(arguments: argparse.Namespace) -> str | None:
     return getattr(arguments, "file", None) or getattr(arguments, "record", None)
 
 
-def _imported(module: str, *, alone: bool) -> Any:
-    """Return the module of a command.  ``alone``: the process runs only this command.
+def _parsed(words: list[str], *, alone: bool) -> argparse.Namespace:
+    """Return the arguments; this imports the command.  ``alone``: the process runs only this command.
 
     What is imported then lives until the process ends.  So the garbage collector is told to ignore it: to look at it
     costs time now and at the end, and in a daemon it would copy the memory shared with the parent.
     """
     if not alone:
-        return importlib.import_module(module)
+        return parse_arguments(words)
     gc.disable()  # ``__main__`` has done so as well, to import this module
     try:
-        return importlib.import_module(module)
+        return parse_arguments(words)
     finally:
         gc.freeze()
         gc.set_threshold(*COLLECTIONS)
@@ -102,6 +102,6 @@ def _with_command(argv: list[str]) -> list[str]:
 def _with_mount(argv: list[str]) -> list[str]:
     """Add ``mount`` to ``FILE MNT -o OPTIONS``, as mount(8) and fstab call asdffs."""
     first = argv[0] if argv else "-"
-    if first.startswith("-") or first in COMMANDS or len(argv) < _MOUNT_WORDS:
+    if first.startswith("-") or first in registry.names("commands") or len(argv) < _MOUNT_WORDS:
         return argv
     return ["mount", *argv] if "/" in first or os.path.exists(first) else argv

@@ -1,24 +1,20 @@
 """Builds the parser of all commands, which prints ``--help``.
 
-``asdffs --help`` imports no floor below this one, so that it starts fast.  The arguments of a command are in
-``cli/arguments``.  Its module, ``asdffs/cli/NAME.py``, has ``run(arguments)`` and is imported when the command runs.
+A command is a module that the registry finds: ``SUMMARY``, ``arguments(parser)`` and ``run(arguments)``.  It is
+imported when it is run or asked for its help.  ``asdffs --help`` reads the summaries from the sources.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from asdffs import __version__
-from asdffs.cli.arguments.archive import add_find, add_index, add_refs
-from asdffs.cli.arguments.base import Parser, make_parser
-from asdffs.cli.arguments.daf import add_daf
-from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
-from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
-from asdffs.cli.arguments.looking import add_check, add_diff, add_info, add_show, add_view
-from asdffs.cli.arguments.mounting import add_cache, add_doctor, add_ls, add_mount, add_umount
-from asdffs.cli.arguments.values import add_get, add_grep, add_rename, add_set, add_tree, add_undo, add_unset
+from asdffs import __version__, registry
+from asdffs.cli.arguments import Parser, make_parser
+from asdffs.errors import UsageError
 
 _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and safe against crashes."
 _EPILOG = """\
@@ -29,43 +25,48 @@ exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no 
   7 an edit was rejected and kept; 8 could not be read or written; 9 check found only warnings
 """
 
-#: Name of each command -> what adds its parser.
-COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
-    "mount": add_mount,
-    "umount": add_umount,
-    "ls": add_ls,
-    "info": add_info,
-    "show": add_show,
-    "view": add_view,
-    "check": add_check,
-    "diff": add_diff,
-    "tree": add_tree,
-    "get": add_get,
-    "grep": add_grep,
-    "index": add_index,
-    "find": add_find,
-    "refs": add_refs,
-    "set": add_set,
-    "unset": add_unset,
-    "rename": add_rename,
-    "undo": add_undo,
-    "edit": add_edit,
-    "block": add_block,
-    "explode": add_explode,
-    "implode": add_implode,
-    "repack": add_repack,
-    "upgrade": add_upgrade,
-    "watch": add_watch,
-    "daf": add_daf,
-    "recover": add_recover,
-    "cache": add_cache,
-    "doctor": add_doctor,
-}
+#: The order of commands in the help; those of other packages come last.
+_ORDER: Final = (
+    *(
+        "mount",
+        "umount",
+        "ls",
+        "info",
+        "show",
+        "view",
+        "check",
+        "diff",
+        "tree",
+        "get",
+        "grep",
+        "index",
+        "find",
+        "refs",
+    ),
+    *("set", "unset", "rename", "undo", "edit", "block", "explode", "implode", "repack", "upgrade", "watch", "daf"),
+    *("recover", "cache", "doctor"),
+)
+_SUMMARY: Final = re.compile(r"^SUMMARY(?:: Final)? = (\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
+
+
+def command_names() -> list[str]:
+    """Return the names of all commands, as the help lists them."""
+    found = registry.names("commands")
+    return sorted(found, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+
+def command_module(name: str) -> Any:
+    """Import the module of a command.  Raises ``UsageError`` if it is of another package and cannot be loaded."""
+    found = registry.find("commands", name)
+    if found is None:
+        raise UsageError(f"the command {name} cannot be loaded: {registry.trouble('commands', name)}")
+    return found
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of a command line; exit with 2 and the usage of the command if it is wrong."""
-    parser, commands = _parsers(words[0] if words else None)
+    first = words[0] if words else ""
+    parser, commands = _parsers([first] if first in registry.names("commands") else command_names(), first)
     arguments, others = parser.parse_known_args(words)
     if others:
         commands[arguments.command].error(f"unrecognized arguments: {' '.join(others)}")
@@ -74,18 +75,36 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    return _parsers(None)[0]
+    return _parsers(command_names(), None)[0]
 
 
-def _parsers(command: str | None) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """Return the parser of all commands, or of ``command`` alone, which is made sooner; and that of each command."""
+def _parsers(
+    names: Sequence[str], wanted: str | None
+) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the commands ``names``, and that of each command.
+
+    ``wanted``: the only command whose arguments are added, because its module is imported for them; None: all.
+    """
     parser = make_parser(Parser, "asdffs", _DESCRIPTION, _EPILOG, add_help=False)
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
-    for name in [command] if command in COMMANDS else COMMANDS:
-        COMMANDS[name](commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
+    for name in names:
+        summary = _summary(name)
+        command = make_parser(commands.add_parser, name, summary, "", help=summary)
+        if wanted in (name, None):
+            command_module(name).arguments(command)
+            command.add_argument("-v", "--verbose", action="store_true", help="say what happens")
     return parser, commands.choices
+
+
+def _summary(name: str) -> str:
+    """Return what a command does, in a few words, without importing the command if it is one of asdffs."""
+    if name not in registry.own_names("commands"):
+        return str(getattr(registry.find("commands", name), "SUMMARY", registry.trouble("commands", name)))
+    with open(registry.source_of("commands", name), encoding="utf-8") as source:
+        found = _SUMMARY.search(source.read())
+    return str(ast.literal_eval(found[1])) if found else ""
 
 
 class _Version(argparse.Action):

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from asdffs import registry
 from asdffs.cli.state_directory import StateDirectory
-from asdffs.features.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.document.report import Outcome, told_places
 from asdffs.document.saves.keeping import keep_abandoned
@@ -67,10 +67,8 @@ def _told(document: Document, state: StateDirectory, kept: list[str]) -> Iterato
 
 
 def _recovered(document: Document, spool: str) -> Iterator[str]:
-    if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
-        from asdffs.features.daf.recovering import recover_store
-
-        yield from recover_store(document, spool)
+    if (daf := registry.feature("daf")) is not None:
+        yield from daf.recover_store(document, spool)
 
 
 def _keep(document: Document, places: Places) -> list[str]:

@@ -15,8 +15,8 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
+from asdffs import registry
 from asdffs.cli.bars import shown
-from asdffs.cli.chosen_files import index_again
 from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
 from asdffs.cli.saying import log_to_the_error_output, say
@@ -122,7 +122,8 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         code = for_each(work, take, lambda path, err: take(path, Result(path).failed(err)))
     _remove_empty(wanted.record)
     if wanted.below and any(one.changed for one in results):
-        index_again(arguments.catalog, wanted.below, files)  # all: a link leads to what was changed
+        catalog = registry.needed_feature("catalog")
+        catalog.index_again(arguments.catalog, wanted.below, files)  # all: a link leads to what was changed
     if arguments.json:
         import json
 

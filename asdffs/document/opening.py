@@ -24,8 +24,8 @@ from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Access, Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.urls import is_remote
 from asdffs.storage.strategy import AUTO
+from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal

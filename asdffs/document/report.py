@@ -1,7 +1,7 @@
 """The report of a mount to its user: the last error, warnings, rejected drafts, and what recovery did.
 
-Each document has one.  ``document`` and ``vfs`` write it, ``views/status`` shows it, and ``mount`` and ``cli/commands/umount``
-raise its outcome as an error at the end.  The caller holds the main lock.
+Each document has one.  ``document`` and ``vfs`` write it, ``views/status`` shows it, and ``mount`` and
+``cli/commands/umount`` raise its outcome as an error at the end.  The caller holds the main lock.
 """
 
 from __future__ import annotations

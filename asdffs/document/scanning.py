@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from asdffs import registry
-from asdffs.format.container import Container, Embedded
 from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
+from asdffs.format.container import Container, Embedded
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout, scan_text_end
@@ -67,10 +67,11 @@ def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> t
     ``remote``: settings for remote files, None for the defaults.  Raises as ``resolve``.
     """
     if is_remote(path):
-        from asdffs.features.remote.backend import RemoteFolder
         from asdffs.storage.remote_options import RemoteOptions
 
-        folder = RemoteFolder(path, remote or RemoteOptions(), scheduler)
+        registry.needed_feature("remote")
+        opener = next(one for one in registry.each("backends") if path.partition("://")[0].lower() in one.schemes)
+        folder = opener(path, remote or RemoteOptions(), scheduler)
         return folder, folder.name
     directory, name = resolve(path)
     return FileFolder(directory), name

@@ -39,11 +39,7 @@ def check_schemas(text: bytes, dialect: Dialect | None = None, count: int = 0) -
     """
     lines = _lines_before_tree(text)
     if dialect is not None and dialect.upgradable:
-        from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
-
-        today = next(one for one in registry.each("dialects") if not one.upgradable)
-        entries = HistoryEntries(["it was looked at"], "2000-01-01 00:00:00", "0")  # a history must have an entry
-        text = upgraded_text(text, dialect, today, count, entries).text
+        text = registry.needed_feature("drafts").as_of_today(text, dialect, count)
     try:
         return _checked(text)
     except InvalidTreeError as err:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import Codec
-from asdffs.format.container import Embedded, Region
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.contents import ChecksumPolicy, Contents
 from asdffs.document.blocks.foreign import Foreign
@@ -29,6 +28,7 @@ from asdffs.document.outlines import Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError
+from asdffs.format.container import Embedded, Region
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.limits import Budget

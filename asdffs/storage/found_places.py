@@ -16,11 +16,12 @@ import time
 from typing import Final
 
 from asdffs.storage.backend import Signature
-from asdffs.features.remote.cache import PLACES_ENDING
 from asdffs.storage.remote_options import cache_folder
 
 logger = logging.getLogger(__name__)
 
+#: Ending of these files, which ``asdffs cache`` removes as well.
+PLACES_ENDING: Final = ".places"
 #: A larger file was not written here.
 _LARGEST: Final = 64 << 20
 #: Nanoseconds in which two changes of a file may get the same times; Linux counts in 1 to 10 ms.

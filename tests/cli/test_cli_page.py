@@ -18,7 +18,7 @@ from support.mounts import asdffs, environment_in, mounted
 from support.samples import ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.parser import COMMANDS
+from asdffs.cli.parser import command_names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "cli.md").read_text()
@@ -77,7 +77,7 @@ def test_row(place: Path, line: str, code: int, message: str) -> None:
 
 def test_every_command_and_exit_code_is_on_the_page() -> None:
     described = set(re.findall(r"^\| `(\w+)[ `]", PAGE.partition("### Durability")[0], re.MULTILINE))
-    assert described == set(COMMANDS)
+    assert described == set(command_names())
     codes = re.findall(r"^\| (\d+) \|", PAGE.partition("## Exit codes")[2].partition("## JSON")[0], re.MULTILINE)
     assert [int(code) for code in codes] == [*map(int, ExitCode), 130, 141]
 

@@ -13,7 +13,7 @@ from support.commands import command
 from support.mounts import environment_in
 from support.odd_files import COMMANDS, GOOD, NAMES, ODD, SLOW, run
 
-from asdffs.cli.parser import COMMANDS as PARSERS
+from asdffs.cli.parser import command_names
 from asdffs.printable import printable
 
 #: Commands that are about no file, serve until they are ended, or are about a mount.
@@ -23,7 +23,7 @@ QUIET = {"check", "daf", "index", "find"}
 
 
 def test_no_command_is_forgotten() -> None:
-    assert {words[0] for words in COMMANDS} == set(PARSERS) - OTHERS
+    assert {words[0] for words in COMMANDS} == set(command_names()) - OTHERS
 
 
 @pytest.mark.sampled(17)

@@ -18,7 +18,7 @@ from support.samples import block_bytes, odd_file
 from support.terminal import asdffs_on_terminal
 
 import asdffs as package
-from asdffs.cli.parser import COMMANDS as PARSERS
+from asdffs.cli.parser import command_names
 from asdffs.cli.saying import SafeFormatter
 from asdffs.errors import AsdffsError
 from asdffs.printable import as_word, printable
@@ -110,7 +110,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_command_has_a_line() -> None:
-    assert {words[0] for words in COMMANDS} == set(PARSERS)
+    assert {words[0] for words in COMMANDS} == set(command_names())
 
 
 @pytest.mark.sampled(3)

@@ -12,7 +12,7 @@ from support.mounts import run
 from asdffs.cli.command_line import describe
 from asdffs.cli.completions import completions
 from asdffs.cli.manual import pages
-from asdffs.cli.parser import COMMANDS
+from asdffs.cli.parser import command_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def needs(program: str) -> None:
 def test_every_command_has_a_page_that_mandoc_understands(tmp_path: Path) -> None:
     needs("mandoc")
     found = pages()
-    assert set(found) == {"asdffs.1", *(f"asdffs-{name}.1" for name in COMMANDS)}
+    assert set(found) == {"asdffs.1", *(f"asdffs-{name}.1" for name in command_names())}
     for name, text in found.items():
         (tmp_path / name).write_text(text)
         done = run("mandoc", "-T", "lint", "-W", "warning", tmp_path / name)
@@ -61,7 +61,7 @@ def bash(words: str) -> set[str]:
 
 
 def test_bash() -> None:
-    assert bash("") >= set(COMMANDS)
+    assert bash("") >= set(command_names())
     assert bash("re") == {"recover", "refs", "rename", "repack"}
     assert bash("--v") == {"--version"}
     assert bash("repack --dr") == {"--drop-unreferenced"}
@@ -85,7 +85,7 @@ def test_zsh_reads_its_file(tmp_path: Path) -> None:
     done = run("zsh", "-fc", script, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
     lines = done.stdout.splitlines()
     assert lines[0] == "_asdffs"
-    assert {line.partition(":")[0] for line in lines[1:]} >= set(COMMANDS), done.stderr
+    assert {line.partition(":")[0] for line in lines[1:]} >= set(command_names()), done.stderr
 
 
 def fish(words: str, folder: Path) -> set[str]:

@@ -29,7 +29,10 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("module", ["asdffs.cli", "asdffs.cli.main", "asdffs.cli.commands.info", "asdffs.document.opening"])
+MODULES = ["asdffs.cli", "asdffs.cli.main", "asdffs.cli.commands.info", "asdffs.document.opening"]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_an_interrupt_while_it_starts_prints_nothing(tmp_path: Path, module: str) -> None:
     (tmp_path / "a.asdf").write_bytes(odd_file())
     done = subprocess.run(

@@ -5,12 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from asdffs import registry
+
+
+@pytest.fixture(autouse=True)
+def _read_anew() -> Iterator[None]:
+    """Entry points are read once in a process."""
+    registry._entry_points.cache_clear()
+    yield
+    registry._entry_points.cache_clear()
 
 
 @pytest.fixture
@@ -44,9 +53,9 @@ three = third:D
 def test_entry_points_are_those_of_the_library(place: Path) -> None:
     describe(place, "odd", ODD)
     expected = {point.name: (point.module, point.attr) for point in metadata.entry_points(group="asdffs.views")}
-    found = registry._entry_points("asdffs.views")
+    found = registry.foreign("views")
     assert {name: registry.parse_target(value) for name, value in found.items()} == expected
-    assert set(expected) == {"daf", "one", "two.2"}
+    assert set(expected) == {"one", "two.2"}
 
 
 def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +63,7 @@ def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / folder).mkdir()
         describe(tmp_path / folder, "same", f"[asdffs.codecs]\nx = {target}\n")
         monkeypatch.syspath_prepend(str(tmp_path / folder))
-    assert registry._entry_points("asdffs.codecs") == {"x": "first:A"}
+    assert registry.foreign("codecs") == {"x": "first:A"}
 
 
 def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +72,16 @@ def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         packed.writestr("packed-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: packed\nVersion: 1\n")
         packed.writestr("packed-1.dist-info/entry_points.txt", "[asdffs.codecs]\nx = packed:A\n")
     monkeypatch.syspath_prepend(str(archive))
-    assert registry._entry_points("asdffs.codecs") == {"x": "packed:A"}
+    assert registry.foreign("codecs") == {"x": "packed:A"}
 
 
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("asdffs.cli.commands.mount", {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"}),
+        (
+            "asdffs.cli.commands.mount",
+            {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"},
+        ),
         ("asdffs.cli.parser", {"numpy", "yaml", "asdffs.document", "asdffs.mount", "rich"}),
     ],
 )

@@ -94,8 +94,8 @@ def test_the_picture_has_the_floors_of_the_contract() -> None:
     text = (DESIGN / "overview.md").read_text()
     config = tomllib.loads((DESIGN.parents[1] / "pyproject.toml").read_text())
     layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
-    picture = text.partition("```\n")[2].partition("```")[0]
-    places = [picture.index(f"\n   {layer.split()[0]}") for layer in layers[2:-3]]
+    picture = "\n" + text.partition("```\n")[2].partition("```")[0]
+    places = [picture.index(f"\n   {layer.split()[0]}") for layer in layers[1:-3]]
     assert places == sorted(places)
 
 
@@ -103,7 +103,7 @@ def test_only_cli_names_commands_and_options() -> None:
     """In strings that users read; docstrings may say what something is for."""
     package = Path(asdffs.__file__).parent
     for path in sorted(package.rglob("*.py")):
-        if path.is_relative_to(package / "cli"):
+        if path.is_relative_to(package / "cli") or path.parent.name == "commands":
             continue
         tree = ast.parse(path.read_text())
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

@@ -59,6 +59,7 @@ def test_the_outline(tmp_path: Path) -> None:
     assert {*page.tags} == {"div", "b", "ul", "li", "details", "summary"}
 
 
+@pytest.mark.feature("browser")
 def test_pictures(tmp_path: Path) -> None:
     image = np.add.outer(np.arange(300), np.arange(500)).astype(">i4")
     tree = {"image": image, "cube": np.stack([image[:4, :8], image[4:8, :8]]), "complex": image[:9, :9] * 1j}
@@ -77,6 +78,7 @@ def test_pictures(tmp_path: Path) -> None:
     assert picture_of(pages["cube"]).shape == (4, 8)
 
 
+@pytest.mark.feature("browser")
 def test_nothing_is_downloaded_for_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

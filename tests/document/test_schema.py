@@ -45,6 +45,7 @@ def test_what_does_not_fit_is_told_with_its_line(lines: bytes, line: int, place:
     assert caught.value.line in (line, line + 1)
 
 
+@pytest.mark.feature("drafts")
 @pytest.mark.parametrize("head", [b"%ASDF 0.1.0", b"#ASDF 0.1.0"])
 def test_a_draft_is_looked_at_as_it_would_be_upgraded(head: bytes, tmp_path: Path) -> None:
     text = head + b"\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/0.1.0/\n--- !core/asdf\nz: !core/complex VALUE\n...\n"

@@ -129,7 +129,8 @@ print("modules", code, *sys.modules, file=sys.stderr)
 """
 UNNEEDED = [
     *("dataclasses", "difflib", "glob", "urllib.parse", "numpy", "rich"),
-    *("asdffs.document.blocks.committing", "asdffs.storage.gap", "asdffs.features.archive.documents", "asdffs.features.daf.live_file"),
+    *("asdffs.document.blocks.committing", "asdffs.storage.gap"),
+    *("asdffs.features.archive.documents", "asdffs.features.daf.live_file"),
 ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import zlib
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from support.samples import compressed_block, odd_file
 from asdffs.document.opening import Settings, open_document
 from asdffs.storage.backend import Signature
 from asdffs.storage.found_places import load_places, save_places
-from asdffs.features.remote.cache import trim, used
 
 KNOWN = Signature(1, 2, 3, 4, 5)
 CONTENT = np.repeat(np.random.default_rng(3).integers(0, 250, 6 << 20, "u1"), 4).tobytes()
@@ -33,9 +31,6 @@ def test_only_the_same_version_gets_it(cache: Path) -> None:
     assert load_places(KNOWN, "block 2") == b""
     for field in ("device", "inode", "size", "mtime_ns", "ctime_ns"):
         assert load_places(KNOWN._replace(**{field: 77}), "block 1") == b""
-    assert used() == (1, next(path.stat().st_blocks * 512 for path in cache.iterdir()))
-    assert trim(0) == 0
-    assert load_places(KNOWN, "block 1") == b""
 
 
 def test_nothing_is_kept_of_a_file_that_just_changed_or_is_remote(cache: Path) -> None:
@@ -54,16 +49,6 @@ def test_a_link_is_not_followed_and_no_room_is_no_error(cache: Path, tmp_path: P
     cache.rmdir()
     cache.write_bytes(b"in the way")
     save_places(KNOWN, "block 1", b"places")
-
-
-def test_what_a_killed_program_left_is_trimmed(cache: Path) -> None:
-    """It died before the draft got its name: nobody reads the draft, and it counts as a file of the cache."""
-    with mock.patch("os.replace", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        save_places(KNOWN, "block 1", b"places")
-    assert load_places(KNOWN, "block 1") == b""
-    assert used()[0] == len(list(cache.iterdir())) == 1
-    assert trim(0) == 0
-    assert list(cache.iterdir()) == []
 
 
 @pytest.mark.long

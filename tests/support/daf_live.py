@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from asdffs.document.document import Document
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.live_file import LiveFile
 from asdffs.features.daf.loose import LooseFiles
 from asdffs.features.daf.recovering import recover_store
 from asdffs.features.daf.tree_files import read_store
-from asdffs.document.document import Document
 from support.daf_clients import packed
 
 State = dict[str, bytes]

@@ -21,13 +21,14 @@ from asdffs.arrays.outline import read_outline
 from asdffs.arrays.scalars import read_scalars
 from asdffs.arrays.validation import check_text
 from asdffs.codecs.base import Codec
-from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.codecs.seeking.seeker import seeker_of
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.document.scanning import find_embedded, scan, window_of
 from asdffs.errors import AsdffsError, MissingFileError
+from asdffs.features.datasets.references.checking import changed_files
+from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.plan import Move, Plan, Write
 from asdffs.format.scanner import drive, scan_block_header
@@ -42,7 +43,6 @@ from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import parse_path
 from asdffs.tree.tape import Tape
 from asdffs.workflows.checking import check_document
-from asdffs.features.datasets.references.checking import changed_files
 from support.codecs import CODECS
 from support.drafts import SAMPLES
 from support.fits_files import FORMS, with_blocks, write_fits

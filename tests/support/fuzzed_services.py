@@ -17,26 +17,26 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from asdffs.document.opening import open_in_folder
+from asdffs.errors import AsdffsError
+from asdffs.features.catalog.indexing import Way, update
+from asdffs.features.catalog.query import find
+from asdffs.features.catalog.store import open_catalog
 from asdffs.features.daf.checking import check_store
 from asdffs.features.daf.files import Bytes, Files, above
 from asdffs.features.daf.places import LOG
 from asdffs.features.daf.recovering import recover_store
 from asdffs.features.daf.store import Store
-from asdffs.document.opening import open_in_folder
-from asdffs.errors import AsdffsError
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.features.remote.answers import check_whole, seconds_of, stated, wanted_of
 from asdffs.features.remote.listing import Prefix
-from asdffs.storage.remote_options import RemoteOptions
 from asdffs.features.remote.store_transport import StoreTransport
 from asdffs.features.remote.transport import RequestError, Validator
-from asdffs.storage.urls import parse_url
 from asdffs.features.remote.web_transport import WebTransport
+from asdffs.storage.memory_backend import MemoryFolder
+from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import parse_url
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.paths import parse_path
-from asdffs.features.catalog.indexing import Way, update
-from asdffs.features.catalog.query import find
-from asdffs.features.catalog.store import open_catalog
 from support.arrays import tree_file
 from support.daf_stores import generated, tree_of
 from support.fuzzed import NUMBERS, STARTS, mutated_of

@@ -66,6 +66,7 @@ def told(vfs: Vfs) -> set[str]:
     return {node.path for node in vfs.take_stale()[0]}
 
 
+@pytest.mark.feature("fits")
 @pytest.mark.parametrize("seen", [True, False], ids=["after a look", "without a look"])
 @pytest.mark.parametrize(("kind", "writer"), [(k, n) for k in ("a", "b", "packed") for n in (0, 1)])
 def test_what_shows_the_bytes_becomes_newer(vfs: Vfs, kind: str, writer: int, *, seen: bool) -> None:
@@ -97,6 +98,7 @@ def test_a_time_that_was_set_stays_until_the_next_change(vfs: Vfs) -> None:
     assert vfs.attributes(array).mtime_ns > 10**18
 
 
+@pytest.mark.feature("fits")
 def test_a_commit_moves_what_it_concerns(vfs: Vfs) -> None:
     before = times(vfs)
     text = vfs.document.tree.text()
@@ -159,6 +161,7 @@ def test_a_directory_is_newer_when_names_come_or_go(vfs: Vfs) -> None:
     vfs.closedir(handle)
 
 
+@pytest.mark.feature("fits")
 def test_storing_a_block_in_another_way_changes_its_exploded_file_alone(vfs: Vfs) -> None:
     before = times(vfs)
     size = vfs.attributes("/exploded/data0000.asdf").size

@@ -137,6 +137,7 @@ def test_a_node_that_no_view_shows_any_more_is_looked_up_again(mount: Mount) -> 
         mount.vfs.attributes(node)
 
 
+@pytest.mark.feature("fits")
 def test_of_many_nodes_old_ones_are_made_again(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel goes on with their numbers, until names may have changed; what it may just have seen stays."""
     monkeypatch.setattr(inodes, "_MOST", 100)

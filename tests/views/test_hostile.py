@@ -96,6 +96,7 @@ def test_a_block_that_cannot_be_decoded_is_no_array(tmp_path: Path) -> None:
     document.close()
 
 
+@pytest.mark.feature("fits")
 def test_without_astropy_the_log_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

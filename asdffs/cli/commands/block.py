@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import BinaryIO, Final
 
+from asdffs.cli.arguments import add_file, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.logs import told_here
 from asdffs.cli.outputs import compression_notes
@@ -29,12 +30,50 @@ from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, NotSup
 from asdffs.printable import as_words
 from asdffs.scheduling import CHUNK
 
+SUMMARY: Final = "read or change one block, without a mount"
 logger = logging.getLogger(__name__)
 
 _STDIN: Final = "-"
 _LONGEST_NUMBER: Final = 18
 #: File sizes have 63 bits.
 _LARGEST: Final = (1 << 63) - 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs block data.asdf 0 > data.bin                      write the decoded content
+  asdffs block data.asdf 0 --replace new.bin               replace it, atomically
+  instrument | asdffs block data.asdf 1 --append -         '-' is the standard input
+  asdffs block data.asdf new --replace more.bin            a new block; its number is printed
+  asdffs block data.asdf 1 --compression lz4
+
+The number after the last one also means a new block.  The tree is not changed.
+"""
+    add_file(parser)
+    parser.add_argument("number", metavar="N", help="block number, from 0, or 'new'")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--replace", metavar="FROM", help="replace the content by the file FROM")
+    what.add_argument("--append", metavar="FROM", help="append the file FROM")
+    what.add_argument("--remove", action="store_true", help="remove the last block, if no array uses it")
+    what.add_argument(
+        "--range",
+        metavar="START:END",
+        help="print the bytes from START to END, exclusive; either may be left out",
+    )
+    what.add_argument("--stored", action="store_true", help="print the stored bytes without decoding them")
+    parser.add_argument(
+        "--compression",
+        metavar="NAME",
+        help="recompress: none, zlib, bzp2, lz4, or zstd, blsc, lz4f, which other readers may not know",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace or remove it even if arrays, or objects of unknown tags, need it",
+    )
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

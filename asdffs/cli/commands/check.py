@@ -7,9 +7,10 @@ import os
 import sys
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from asdffs import interrupts
+from asdffs.cli.arguments import SCHEMA, add_files, add_json, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import sentence_and_code
@@ -27,6 +28,27 @@ from asdffs.storage.leftovers import find_leftovers
 from asdffs.storage.own_places import own_directory
 from asdffs.storage.urls import is_remote
 from asdffs.workflows.checking import Finding, Level, check_document
+
+SUMMARY: Final = "validate files"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs check --json *.asdf | jq '.[] | select(.ok | not) | {file, error, findings}'
+
+Checks layout, index, tree, arrays, checksums, and files that a crash left beside the file.  Exit code 0: no
+findings, or only notes; 9: warnings; 4: errors.  Only --repair changes anything: it completes an interrupted
+change and writes the block index, and says so first.
+"""
+    add_files(parser)
+    parser.add_argument("--deep", action="store_true", help="also decode compressed blocks")
+    parser.add_argument("--schema", action="store_true", help=SCHEMA)
+    parser.add_argument("--repair", action="store_true", help="make only lossless repairs")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no findings; the exit code tells")
+    add_json(parser, "one JSON array, an object for each file")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

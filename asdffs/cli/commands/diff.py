@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Final
 
+from asdffs.cli.arguments import add_json, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
@@ -19,10 +20,31 @@ from asdffs.document.progress import Progress
 from asdffs.storage.urls import shown_name
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
 
+SUMMARY: Final = "compare two ASDF files: tree and blocks"
 _SAME: Final = 0
 _DIFFERENT: Final = 1
 #: Of whatever goes wrong.
 TROUBLE: Final = 2
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs diff raw.asdf calibrated.asdf
+  asdffs diff --values --json a.asdf b.asdf | jq '.values[].path'
+
+--text compares the trees as text.  --values compares their meaning: types and array bytes count; order,
+comments, quotes and block numbers do not.  --blocks compares the decoded content of blocks with equal numbers.
+Without options: all three.  Exit codes as of diff(1): 0 equal, 1 different, 2 trouble.
+"""
+    parser.add_argument("a", metavar="A", help="ASDF file")
+    parser.add_argument("b", metavar="B", help="another ASDF file")
+    parser.add_argument("--text", action="store_true", help="compare the trees as text")
+    parser.add_argument("--values", action="store_true", help="compare the trees by value")
+    parser.add_argument("--blocks", action="store_true", help="compare the blocks")
+    add_json(parser)
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from asdffs import interrupts
+from asdffs.cli.arguments import SCHEMA, add_files
 from asdffs.cli.logs import told_here
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
@@ -32,11 +33,29 @@ from asdffs.document.saves.places import DRAFT
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError, UnfinishedError, UsageError
 
+SUMMARY: Final = "edit the tree in $EDITOR, without a mount"
 logger = logging.getLogger(__name__)
 
 _EDITORS: Final = ("sensible-editor", "nano", "vi")
 #: Editors that take ``+LINE`` before the name of the file.
 _TAKE_LINE: Final = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "emacsclient", "kak", "joe", "mg", "ne"})
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  EDITOR=nano asdffs edit data.asdf
+  VISUAL="sed -i s/Ada/Grace/" asdffs edit data.asdf      the same edit in a script; $VISUAL goes first
+
+The editor is $VISUAL, else $EDITOR, else sensible-editor, nano or vi.  An editor with a window needs its
+option to wait: 'code --wait'.  When it ends, the text is checked and committed.  If the text is refused, you
+can go on editing; otherwise it is saved beside the file and the exit code is 7.  An editor that ends with an
+error (':cq' in vim) changes nothing.
+"""
+    add_files(parser)
+    parser.add_argument("--strict", action="store_true", help="refuse arrays that do not fit their blocks")
+    parser.add_argument("--schema", action="store_true", help=SCHEMA)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,10 @@ import contextlib
 import json
 import os
 from contextlib import closing
+from typing import Final
 
+from asdffs import registry
+from asdffs.cli.arguments import add_file, add_json, add_output, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, check_whole, mode_like
 from asdffs.cli.reading import open_to_read
@@ -19,7 +22,26 @@ from asdffs.printable import as_words
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploded_names import stem_of
-from asdffs.features.watch.mirror_record import MirrorRecord
+
+SUMMARY: Final = "write the exploded form: a tree, and a file for each block"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs explode data.asdf parts      parts/data.asdf, parts/data0000.asdf, parts/data0001.asdf ...
+
+The asdf library opens parts/data.asdf.  'asdffs implode' or 'asdftool implode' makes one file of it again.
+On XFS and btrfs the files share their bytes with FILE, so this takes no time and no space.
+"""
+    add_file(parser)
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", default=".", help="where to write (default: here); created if missing"
+    )
+    add_output(parser, "an existing exploded form; drop bytes that belong to no block")
+    add_json(parser)
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,9 +76,12 @@ def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
 
 def _remember(document: Document, folder: FileFolder, names: list[str]) -> None:
     """Record both states, so that a later ``watch`` knows which side changed.  Failing to do so is harmless."""
+    watch = registry.feature("watch")
+    if watch is None:
+        return
     with contextlib.suppress(OSError):
         seen = {name: folder.signature(name) for name in names}
-        MirrorRecord(folder.directory, document.signature, seen).write(mirrors_of(document.path))
+        watch.note_equal(mirrors_of(document.path), folder.directory, document.signature, seen)
 
 
 def make_directory(path: str) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from asdffs.cli.arguments import PATHS, WHERE, add_json, add_remote, add_where
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import on_one_line, say
@@ -20,6 +21,8 @@ from asdffs.workflows.ahead import looks_at_texts
 
 if TYPE_CHECKING:  # conditions take as long to import as all of this
     from asdffs.tree.conditions import Condition
+
+SUMMARY: Final = "print values of the tree"
 
 _MISSING: Final = object()
 
@@ -34,6 +37,33 @@ class Row(NamedTuple):
     cells: list[Any]
     missing: list[str]
     twice: list[str]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = f"""\
+example:
+  asdffs get roman.meta.exposure.type data.asdf
+  asdffs get roman.meta.filename -p roman.meta.exposure.type *.asdf     a table
+  asdffs get --json roman.meta data.asdf | jq .
+
+Text is printed without quotes, and a mapping or sequence as YAML.  Several files give a table: one row for
+each file, columns separated by tabs unless the output is a terminal.  Exit code 1: a value is missing.
+
+{PATHS}
+{WHERE}"""
+    parser.add_argument("path", metavar="PATH", help="the value to print")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    parser.add_argument(
+        "-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="another value"
+    )
+    how = parser.add_mutually_exclusive_group()
+    add_json(how, "JSON: the value; of several files, an array")
+    how.add_argument("--yaml", action="store_true", help="print YAML without tags")
+    how.add_argument("--raw", action="store_true", help="print the text as it is written in the tree")
+    parser.add_argument("--default", metavar="TEXT", help="print this for a missing value, and exit with 0")
+    add_where(parser)
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

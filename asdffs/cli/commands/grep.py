@@ -6,8 +6,9 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from asdffs.cli.arguments import add_json, add_remote
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
@@ -18,6 +19,8 @@ from asdffs.tree.paths import format_path
 from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.workflows.ahead import looks_at_texts
 
+SUMMARY: Final = "find keys and values of the tree"
+
 
 class Match(NamedTuple):
     """A scalar, or a value whose key matches: its path, as JSON has it, and on one line."""
@@ -25,6 +28,27 @@ class Match(NamedTuple):
     path: str
     value: object
     shown: str
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs grep WFI data.asdf
+  asdffs grep -l '^2027-0[1-6]' *.asdf
+
+Prints path and value where the pattern, a regular expression, is found in a key or in the text of a value.
+Exit code 1: there is no match.
+"""
+    parser.add_argument("pattern", metavar="PATTERN", help="regular expression")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    parser.add_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters")
+    parser.add_argument("-F", "--fixed-strings", action="store_true", help="take PATTERN as text")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("-l", "--files-with-matches", action="store_true", help="print only the names of files")
+    how.add_argument("-c", "--count", action="store_true", help="print only the number of matches of each file")
+    add_json(how, "one JSON array, an object for each match")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,10 @@ import logging
 import os
 import re
 from contextlib import closing
+from typing import Final
 
+from asdffs import registry
+from asdffs.cli.arguments import add_json, add_output
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, padding_of, write_out
 from asdffs.cli.saying import say
@@ -19,9 +22,28 @@ from asdffs.errors import UsageError
 from asdffs.storage.urls import is_remote, shown_url
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.imploding import read_exploded
-from asdffs.features.watch.mirror_record import find_record
 
+SUMMARY: Final = "join an exploded form into one file"
 logger = logging.getLogger(__name__)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs implode parts/data.asdf whole.asdf
+
+Every file in DIR that an array's source names becomes a block; files elsewhere only with --follow.  A numbered
+file between these becomes one too, even if no array uses it.  A block file that was edited after 'asdffs explode'
+gets a new checksum; the other checksums are copied.  OUT appears only when it is complete.  Only who may read all
+of the files may read it.
+"""
+    parser.add_argument("file", metavar="DIR/STEM.asdf", help="file with the tree")
+    parser.add_argument("out", metavar="OUT", help="new file")
+    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    parser.add_argument("--follow", action="store_true", help="also take blocks of files outside DIR")
+    add_output(parser, "OUT if it exists")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,10 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     room = RoomPolicy(padding_of(arguments.padding))
     with closing(open_document(arguments.file, writable=False)) as document:
         check_alone(document, "implode")
-    record = find_record(all_mirrors(), os.path.dirname(os.path.realpath(arguments.file)))
+    watch, directory = registry.feature("watch"), os.path.dirname(os.path.realpath(arguments.file))
+    was_edited = (lambda path, now: False) if watch is None else watch.was_edited_in(all_mirrors(), directory)
     exploded = read_exploded(
         arguments.file,
-        lambda path, now: record.was_edited(os.path.basename(path), now),
+        was_edited,
         follow=arguments.follow,
     )
     for piece in exploded.pieces:

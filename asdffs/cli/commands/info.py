@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.ndarrays import Ndarray
+from asdffs.cli.arguments import add_files, add_json, add_remote
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
@@ -26,6 +27,25 @@ from asdffs.storage.urls import shown_name
 
 if TYPE_CHECKING:
     from asdffs.workflows.external import External
+
+SUMMARY: Final = "list header, tree, padding, blocks, arrays and index"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs info --json data.asdf | jq '.blocks[] | {index, data_size}'
+  asdffs info --map data.asdf      draw the file layout to scale
+  asdffs info --json *.asdf | jq -r '.[] | select(.truncated != "") | .file'
+
+Sizes and offsets are in bytes.  The files may be mounted meanwhile.  "lz4 x6": the block has six pieces, and a read
+decodes only those that it needs; without a number a block is decoded from its beginning.
+"""
+    add_files(parser)
+    parser.add_argument("--map", action="store_true", help="draw the file layout to scale")
+    add_json(parser, "one JSON object, of several files an array")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

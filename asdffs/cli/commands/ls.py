@@ -5,13 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import Any, Final
 
+from asdffs.cli.arguments import add_json
 from asdffs.cli.live import LiveMount, live_mounts
 from asdffs.cli.saying import say
 from asdffs.printable import printable
 
+SUMMARY: Final = "list mounted files"
 _DEAD = "its daemon is gone; 'asdffs umount' unmounts it and recovers the file"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs ls | cut -f 2           the mount points
+
+In a pipe it prints one line for each: file, mount point, rw or ro, state, separated by tabs.
+"""
+    add_json(parser, "a JSON array")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,9 +9,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from asdffs import interrupts
+from asdffs import interrupts, registry
+from asdffs.cli.arguments import add_remote
 from asdffs.cli.background import run_in_background
 from asdffs.cli.logs import SYSLOG, check_log, log_to, reopen_logs
 from asdffs.cli.mount_options import parse_options
@@ -45,6 +46,53 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, filesystem_of, resolved, topmost
 from asdffs.storage.urls import is_remote, shown_name, shown_url
 
+SUMMARY: Final = "show FILE as a directory"
+
+_EPILOG: Final = """\
+example:
+  asdffs mount data.asdf /mnt/x && vim /mnt/x/tree.yaml && asdffs umount /mnt/x
+  asdffs mount archive /mnt/x && vim /mnt/x/night1/data.asdf.d/tree.yaml
+
+options for -o (comma-separated), basic:
+  ro, rw                  mount read-only, or for writing (default)
+  uid=N gid=N umask=OCTAL show files as owned by this user and group, without these permissions
+  allow_other, allow_root let other users, or root, see the mount
+  default_permissions     let the kernel check the permissions of files
+  nonempty, fsname=NAME   as for every FUSE mount
+  layout=daf              show the FilesDaf store of the file as the root; same as --layout daf
+  fits=on|off, npy=on|off show arrays as .fits and .npy files, or not (default: on)
+  log=syslog | log=FILE   where the daemon logs (default: in the state directory; see status.json)
+
+safety:
+  strict                  refuse a tree with arrays that do not fit their blocks
+  schema                  refuse a tree that violates the schemas of its tags (needs the asdf library)
+  verify                  check a block's checksum before its first read; a wrong one is EIO
+  checksum=keep|zero      renew the checksums of changed blocks, or set them to none (default: keep)
+  lease                   let programs that open the ASDF file wait until the mount has finished it
+  nojournal               write without a crash journal (unsafe)
+
+tuning:
+  pad=SIZE | pad=N%       room to leave after a tree that had to grow: 64K, or 20% of it
+  growth=auto|clone|insert|copy|shift   how to move blocks when something outgrows its room
+  spool=DIR               where to keep scratch files and decoded blocks (default: state directory)
+  spool_max=SIZE          most bytes of decoded blocks there (default: half of the free space)
+
+archives, if FILE is a directory (docs/catalog.md):
+  open_max=N              how many files stay open (default: 100)
+  idle=SECONDS            finish and close a file that nothing used for so long (default: 5)
+  passthrough             let the kernel read whole files itself: as fast as the disk (root, Linux 6.9)
+
+remote files (docs/remote.md), read-only:
+  anonymous, endpoint=URL, region=NAME   as --anonymous and so on
+  timeout=SECONDS         give up a read after so long (default: 60)
+  nocache, cache_max=SIZE keep nothing for later mounts; most bytes of the cache (default: 10G)
+  whole_max=SIZE          largest download if a server sends no parts of files (default: 1G)
+
+fstab:
+  /data/a.asdf  /mnt/x  fuse.asdffs  ro,noauto,user  0  0
+
+systemd: docs/howto.md, and the unit asdffs@.service
+"""
 logger = logging.getLogger(__name__)
 
 _HELPERS = ("fusermount3", "fusermount")
@@ -52,6 +100,24 @@ _HELPERS = ("fusermount3", "fusermount")
 _HELPER_PLACES = tuple(f"{folder}/{name}" for folder in ("/usr/bin", "/bin") for name in _HELPERS)
 #: Why nothing is mounted inside an asdffs mount, and on one.
 _INSIDE = "the mount point lies inside another asdffs mount; choose a directory outside"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="the ASDF file, its URL, or a directory of files")
+    parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
+    parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
+    parser.add_argument("-d", "--debug", action="store_true", help="stay in the foreground and log everything")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors")
+    parser.add_argument("-s", dest="single", action="store_true", help="ignored; accepted for other programs' sake")
+    parser.add_argument("--layout", metavar="VIEW", help="show this view as the root: daf")
+    parser.add_argument("--systemd", action="store_true", help="stay in the foreground and notify systemd when ready")
+    parser.add_argument(
+        "-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="mount options, see below"
+    )
+    parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="FUSE binding to use")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -172,8 +238,6 @@ def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
 
 
 def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
-    from asdffs.features.archive.content import ArchiveContent
-
     binding, loop, options, path = load_binding(waiting.binding), Loop(), waiting.options, waiting.path
     lock, state = _lock_archive(path, options), waiting.state
     try:
@@ -187,7 +251,7 @@ def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
             return open_for_mount(file, downgraded(options, file, []), loop, folder=folder)
 
         serve(
-            ArchiveContent(path, state.places, open_file, site),
+            registry.needed_feature("archive").archive_content(path, state.places, open_file, site),
             site,
             binding,
             ready=ready,

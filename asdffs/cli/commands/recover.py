@@ -6,14 +6,31 @@ import argparse
 import json
 import os
 from contextlib import closing
+from typing import Final
 
 from asdffs import interrupts
+from asdffs.cli.arguments import add_file, add_json
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.past import Past, tell_the_past
 from asdffs.cli.saying import say
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
+
+SUMMARY: Final = "complete interrupted changes; save unsaved edits beside the file"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs recover data.asdf
+
+The next mount does the same.  Edits that a killed mount had not written yet (drafts, scratch files) are
+saved beside the file.
+"""
+    add_file(parser)
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
+from asdffs.cli.arguments import PATHS, WHERE, add_changing, add_missing_ok
 from asdffs.cli.chosen_files import chosen_files
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
 from asdffs.tree.paths import parse_path
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
+
+SUMMARY: Final = "give a value of the tree another key"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = f"""\
+example:
+  asdffs rename roman.meta.exposure.tpye type data.asdf
+
+{PATHS}
+{WHERE}"""
+    parser.add_argument("path", metavar="PATH", help="the value")
+    parser.add_argument("key", metavar="KEY", help="its new key, in the same mapping")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
+    add_missing_ok(parser)
+    add_changing(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,8 +6,9 @@ import argparse
 import logging
 import os
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, Final
 
+from asdffs.cli.arguments import add_json, add_output, add_outputs, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.outputs import (
@@ -33,7 +34,41 @@ from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.cloud_profile import ROOM
 from asdffs.workflows.repacking import KEEP, Repacking, RepackOptions
 
+SUMMARY: Final = "rewrite a file: compression, padding, alignment, index"
 logger = logging.getLogger(__name__)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs repack data.asdf                                  drop slack, write an index
+  asdffs repack --compression lz4 data.asdf small.asdf
+  asdffs repack --compression lz4 night/*.asdf small/     into a directory
+  asdffs repack --padding 64K --align 4096 data.asdf       room for the tree; blocks at page starts
+  asdffs repack --drop-unreferenced data.asdf              print what is dropped, renumber the sources
+  asdffs repack --profile cloud data.asdf cloud.asdf       for files that are read from S3 or https
+
+Without OUT, FILE is replaced atomically.  The tree keeps its comments.  Streamed blocks, and blocks whose
+compression is unknown, are copied as stored.  Objects of some extensions (asdf-zarr, unknown tags) may use
+blocks in their own way; then --drop-unreferenced is refused, and --force insists.  --force also drops bytes that
+belong to no block.
+
+--profile cloud puts small blocks first, stores integers as lz4 in pieces of whole rows and floats plain, each at
+the start of a page (docs/cloud.md).
+"""
+    add_outputs(parser, "alone, FILE is replaced")
+    parser.add_argument(
+        "--compression", metavar="NAME", default="keep", help="compress all blocks like this (default: keep each)"
+    )
+    parser.add_argument("--profile", choices=["cloud"], help="the layout for files that are read over a network")
+    parser.add_argument("--piece-size", metavar="SIZE", help="content of a piece of lz4 (default: 4M; of cloud: 1M)")
+    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    parser.add_argument("--align", metavar="SIZE", help="start the content of blocks at multiples of SIZE")
+    parser.add_argument("--drop-unreferenced", action="store_true", help="drop blocks that no array uses")
+    add_output(parser, "OUT if it exists; drop blocks that only unknown objects may use")
+    add_json(parser, "one JSON object, of several files an array")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

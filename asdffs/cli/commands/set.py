@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Final
 
+from asdffs.cli.arguments import PATHS, WHERE, add_changing
 from asdffs.cli.chosen_files import chosen_files
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
@@ -14,6 +16,36 @@ from asdffs.tree.paths import split_assignment
 from asdffs.tree.snippets import BLANKS, parse_value, text_value
 from asdffs.tree.typed_values import is_yaml, typed_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
+
+SUMMARY: Final = "set values of the tree, and keep every other byte"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = f"""\
+example:
+  asdffs set roman.meta.exposure.type=WFI_IMAGE data.asdf
+  asdffs set meta.title='Survey, 2nd part' -p meta.version=2 -p 'meta.range:=[1, 2]' *.asdf
+  asdffs set --dry-run --where 'meta.version < 2' meta.version=2 *.asdf
+  asdffs set --where 'meta.version < 2' meta.version=2 /data/archive     by the catalogue of asdffs index
+  asdffs set --record changes.jsonl meta.version=2 *.asdf; asdffs undo changes.jsonl
+
+PATH=VALUE sets text where text is now.  Elsewhere it sets a number (-1.5e3, 0x1F, .inf, .nan), true, false, null or
+an ISO date if VALUE is one, and text if not: 01235, 12:30:45, NO, or an empty VALUE.  A change of type is reported.
+PATH:=VALUE reads VALUE as YAML 1.1: '[1, 2]', '{{a: 1}}', '"quoted"'; yes is true there, and 012 is 10.
+Only the bytes of the value change.  Comments, order, quotes, tags and everything else stay.  A new key goes behind
+its siblings.
+
+{PATHS}
+{WHERE}"""
+    parser.add_argument("change", metavar="PATH=VALUE", help="the value to set; PATH:=VALUE takes VALUE as YAML")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
+    parser.add_argument(
+        "-p", dest="changes", metavar="PATH=VALUE", action="append", default=[], help="another value to set"
+    )
+    parser.add_argument("--string", action="store_true", help="take each VALUE as text, whatever it looks like")
+    parser.add_argument("--create", action="store_true", help="make missing mappings on the way")
+    add_changing(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import Final
 
+from asdffs.cli.arguments import PATHS, add_json, add_remote
 from asdffs.cli.outline import print_outline
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
@@ -15,6 +17,32 @@ from asdffs.errors import MissingValueError, UsageError
 from asdffs.tree.lookups import Values, cut, for_json, plain
 from asdffs.tree.paths import Path, parse_path
 from asdffs.tree.values import ValueNode
+
+SUMMARY: Final = "print the tree, or a part of it"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = f"""\
+example:
+  asdffs tree data.asdf                       the text; on a terminal an outline
+  asdffs tree data.asdf roman.meta
+  asdffs tree --json --depth 2 data.asdf
+
+{PATHS}"""
+    parser.add_argument("file", metavar="FILE", help="ASDF file")
+    parser.add_argument("path", metavar="PATH", nargs="?", default=".", help="print only this value")
+    how = parser.add_mutually_exclusive_group()
+    add_json(how, "JSON, without tags")
+    how.add_argument("--yaml", action="store_true", help="print YAML without tags and comments")
+    how.add_argument("--outline", action="store_true", help="print one line for each value, with array shapes")
+    parser.add_argument(
+        "--depth",
+        metavar="N",
+        type=int,
+        help="only this many levels; below stands how much there is, such as {4 keys}",
+    )
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

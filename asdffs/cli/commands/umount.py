@@ -14,15 +14,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from asdffs.cli.as_user import as_user
 from asdffs.cli.bars import Facts, shown
+from asdffs.cli.commands.recover import recover
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.live import LONGEST as _LONGEST
 from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
 from asdffs.cli.past import take_report
-from asdffs.cli.commands.recover import recover
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.state_directory import REPORT
@@ -35,6 +35,7 @@ from asdffs.storage.journal_name import journal_name
 from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 from asdffs.storage.urls import is_remote, shown_url
 
+SUMMARY: Final = "write pending changes and unmount"
 logger = logging.getLogger(__name__)
 
 _PATIENCE_MS = 1000
@@ -44,6 +45,21 @@ _LOOK = 0.02
 #: Seconds after an unmount in which a daemon hears of it, unless the mount is seen elsewhere too.
 _DEAF = 5
 _REPORT_PATH = re.compile(rf"(/.*/asdffs/open/[^/]+)/{REPORT}", re.DOTALL)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs umount /mnt/x
+  asdffs umount data.asdf   the same, wherever the file is mounted
+  asdffs umount -a          all mounts of this user; for root, of everybody
+
+Exit code 7: something could not be written into the file; it is kept, and the message says where.
+'asdffs unmount' is the same.
+"""
+    parser.add_argument("mountpoints", metavar="MNT", nargs="*", help="mount point, or the file that is mounted")
+    parser.add_argument("-a", "--all", action="store_true", help="unmount all")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Final
 
+from asdffs.cli.arguments import add_how
 from asdffs.cli.reading import read_whole
 from asdffs.cli.value_files import Wanted, change_files
 from asdffs.errors import UsageError
 from asdffs.workflows.value_changes import Note, from_facts
+
+SUMMARY: Final = "take back what set, unset and rename recorded"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs set --record changes.jsonl meta.version=2 *.asdf
+  asdffs undo changes.jsonl
+
+A value that was changed again since then stays, and is named.
+"""
+    parser.add_argument("record", metavar="RECORD", help="file that --record wrote")
+    add_how(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

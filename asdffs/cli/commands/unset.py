@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
+from asdffs.cli.arguments import PATHS, WHERE, add_changing, add_missing_ok
 from asdffs.cli.chosen_files import chosen_files
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.tree.paths import parse_path
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
+
+SUMMARY: Final = "remove values from the tree"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = f"""\
+example:
+  asdffs unset roman.meta.scratch data.asdf
+  asdffs unset --missing-ok roman.meta.scratch *.asdf
+
+The key and the comment on its line go with the value.
+
+{PATHS}
+{WHERE}"""
+    parser.add_argument("path", metavar="PATH", help="the value to remove")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
+    parser.add_argument(
+        "-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="another value"
+    )
+    add_missing_ok(parser)
+    add_changing(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

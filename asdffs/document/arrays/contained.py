@@ -18,10 +18,10 @@ from typing import Any
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.ndarrays import Ndarray, item_size
 from asdffs.arrays.placement import place_in
-from asdffs.format.container import Region
 from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError, Remedy
+from asdffs.format.container import Region
 from asdffs.storage.backend import Extent, read_bytes
 
 

@@ -17,11 +17,11 @@ from asdffs.arrays.branch import Branch
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import block_of, packed
-from asdffs.format.container import Region
 from asdffs.document.arrays.contained import ContainedElements, check_shape
 from asdffs.document.arrays.elements import place
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
+from asdffs.format.container import Region
 
 #: ``zero`` of the unsigned integers in FITS: the smallest number of the signed ones, without its sign.
 _UNSIGNED: Final = {"int16": ("uint16", 1 << 15), "int32": ("uint32", 1 << 31)}

@@ -59,8 +59,8 @@ from asdffs.storage.strategy import AUTO, REPLACING, Unsuitable
 from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:  # who only reads changes nothing
-    from asdffs.format.container import Embedded
     from asdffs.document.blocks.steps import Step
+    from asdffs.format.container import Embedded
     from asdffs.format.plan import Plan
     from asdffs.storage.journal import Journal
     from asdffs.storage.payload import Payload

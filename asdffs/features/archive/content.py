@@ -10,14 +10,14 @@ from typing import Final
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
+from asdffs.features.archive.directory import ArchiveDirectory
+from asdffs.features.archive.documents import OpenDocuments
+from asdffs.features.archive.status import ArchiveStatus
 from asdffs.mount.content import Site
 from asdffs.mount.invalidate import Invalidator
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
-from asdffs.features.archive.documents import OpenDocuments
-from asdffs.features.archive.status import ArchiveStatus
 from asdffs.vfs.areas import Areas
-from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.vfs.served_file import OpenedFile, ServedFile
 
 _OFF: Final = {"passthrough": "off"}

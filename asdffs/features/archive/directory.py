@@ -25,12 +25,12 @@ from asdffs.errors import (
     NotDirectoryError,
     ReadOnlyError,
 )
+from asdffs.features.archive.documents import SUFFIX, OpenDocuments, OutsideItem, number_of_directory
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
-from asdffs.features.archive.documents import SUFFIX, OpenDocuments, OutsideItem, number_of_directory
 from asdffs.vfs.attributes import Attributes, Entry, Kind, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
 from asdffs.vfs.inodes import Inode, Item

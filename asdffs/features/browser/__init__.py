@@ -1,1 +1,19 @@
-"""The page of one file in the browser: an ASGI application on loopback.  ``asdffs view`` runs it."""
+"""Pictures of arrays, on a terminal (``asdffs show``), in notebooks, and in a page (``asdffs view``).
+
+``pictures/`` turns numbers into grey levels and PNG, and opens nothing; ``looking`` reads what a picture needs;
+``app`` answers the requests of the page, after ``guard`` and ``session`` let them pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asdffs.document.arrays.html import Shown
+
+
+def thumbnail_of(array: Shown) -> str:
+    """See ``thumbnail``."""
+    from asdffs.features.browser.thumbnail import thumbnail
+
+    return thumbnail(array)

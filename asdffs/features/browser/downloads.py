@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from asdffs import registry
 from asdffs.errors import InvalidArrayError, MissingValueError, NotSupportedError, UsageError
 from asdffs.features.browser.session import Session
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.views.formats import fits, npy
 from asdffs.views.formats.base import ArrayFile, ArrayFormat
 
 _PIECE: Final = 1 << 20
-_FORMATS: Final[dict[str, ArrayFormat]] = {"npy": npy.PLUGIN, "fits": fits.PLUGIN}
 #: What the name of a downloaded file may have; other characters become ``_``.
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -36,7 +35,7 @@ def download(session: Session, what: str, name: str) -> Download:
         return Download("tree.yaml", len(text), lambda: iter([text]))
     if what == "block":
         return _block(session, name)
-    if what not in _FORMATS:
+    if what not in ("npy", "fits"):
         raise UsageError("a download is npy, fits, block or tree")
     view = view_of(session, what, name)
     with session.entered():
@@ -47,7 +46,9 @@ def download(session: Session, what: str, name: str) -> Download:
 
 def view_of(session: Session, what: str, name: str) -> ArrayFile:
     """Return the file of an array as a view makes it.  Raises ``MissingValueError``, ``NotSupportedError``."""
-    kind = _FORMATS[what]
+    kind: ArrayFormat | None = registry.find("formats", what)
+    if kind is None:
+        raise NotSupportedError(f"this installation makes no .{what}")
     if kind.missing():
         raise NotSupportedError(f"{what} needs a package that is not installed: {kind.missing()}")
     with session.entered() as document:

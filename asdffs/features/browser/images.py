@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.document.arrays.array import Array
 from asdffs.errors import MissingValueError, UsageError
-from asdffs.features.browser.session import Session
+from asdffs.features.browser.looking import look_at, picture, real
 from asdffs.features.browser.pictures.colours import GREY, coloured
 from asdffs.features.browser.pictures.png import png
 from asdffs.features.browser.pictures.sampling import complete, first_plane, lengths
 from asdffs.features.browser.pictures.stretch import STRETCHES, grey_levels, limits_of
-from asdffs.features.browser.looking import look_at, picture, real
+from asdffs.features.browser.session import Session
 
 if TYPE_CHECKING:
     import numpy as np

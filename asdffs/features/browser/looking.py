@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.document.arrays.array import Array
 from asdffs.errors import NotPermittedError, UsageError
-from asdffs.limits import LOOK
 from asdffs.features.browser.pictures.colours import coloured
 from asdffs.features.browser.pictures.curve import curve
 from asdffs.features.browser.pictures.sampling import Index, coarser, complete, first_plane, lengths
 from asdffs.features.browser.pictures.statistics import Statistics, statistics_of
 from asdffs.features.browser.pictures.stretch import grey_levels, limits_of
+from asdffs.limits import LOOK
 
 if TYPE_CHECKING:
     import numpy as np

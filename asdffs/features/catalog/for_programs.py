@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from asdffs.document.scanning import naming
-from asdffs.tree.conditions import MISSING, parse_condition
-from asdffs.tree.paths import parse_path
 from asdffs.features.catalog.indexing import Way, update
 from asdffs.features.catalog.places import catalog_of, roots_of
 from asdffs.features.catalog.query import Match, find
 from asdffs.features.catalog.store import open_catalog
+from asdffs.tree.conditions import MISSING, parse_condition
+from asdffs.tree.paths import parse_path
 
 
 def find_files(

@@ -19,12 +19,12 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.errors import InUseError, WorkerKilledError
-from asdffs.workers.pool import worker_processes
 from asdffs.features.catalog.chunks import FILES
 from asdffs.features.catalog.compacting import compact
 from asdffs.features.catalog.reading import Chunk, read_chunk, unread_chunk
 from asdffs.features.catalog.store import Catalog
 from asdffs.features.catalog.walking import Walk
+from asdffs.workers.pool import worker_processes
 
 if TYPE_CHECKING:
     from asdffs.storage.remote_options import RemoteOptions

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import NotSupportedError
-from asdffs.tree.conditions import MISSING, Mark
-from asdffs.tree.paths import Path
 from asdffs.features.catalog.chunks import Kinds
 from asdffs.features.catalog.query import names_of
 from asdffs.features.catalog.sinks import Sink
 from asdffs.features.catalog.sqlite_errors import damage_told
 from asdffs.features.catalog.store import Catalog
+from asdffs.tree.conditions import MISSING, Mark
+from asdffs.tree.paths import Path
 
 #: The largest number of columns for paths of the table of files.
 _MOST: Final = 20_000

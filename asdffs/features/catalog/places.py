@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from asdffs import registry
 from asdffs.errors import MissingFileError, UsageError
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.remote_options import cache_folder
@@ -29,6 +30,7 @@ def roots_of(places: Sequence[str], *, gone: bool = False) -> list[bytes]:
 
 def _url_of(place: str) -> str:
     """Return the URL of a file or of a prefix, as a catalogue keeps it.  Raises ``UsageError``."""
+    registry.needed_feature("remote")
     if not place.partition("?")[0].lower().endswith(FILE_ENDINGS):
         from asdffs.features.remote.listing import prefix_of
 

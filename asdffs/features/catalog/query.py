@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 
 from asdffs.errors import AsdffsError
 from asdffs.failures import Failure, attempt
+from asdffs.features.catalog.store import Catalog
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.tree.conditions import MISSING, Condition, Mark
 from asdffs.tree.lookups import Values, plain
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.workflows.ahead import looks_at_texts
-from asdffs.features.catalog.store import Catalog
 
 #: The most steps of a path that may be a key or a number of an item; each of them doubles the names to look up.
 _MOST_NUMBERS: Final = 6

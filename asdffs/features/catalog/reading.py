@@ -16,6 +16,8 @@ from asdffs.codecs.base import name_of
 from asdffs.document.scanning import find_embedded, place_of, scan, window_of, with_pending_record
 from asdffs.errors import AsdffsError, MissingFileError, reason_of
 from asdffs.failures import Failure, attempt
+from asdffs.features.catalog.chunks import WEIGHT, Packed, Packer
+from asdffs.features.catalog.store import FileRow
 from asdffs.format.header import standard_version
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header
@@ -25,12 +27,10 @@ from asdffs.storage.urls import is_remote
 from asdffs.tree.conditions import Mark
 from asdffs.tree.paths import format_path
 from asdffs.workflows.ahead import read_ahead
-from asdffs.features.catalog.chunks import WEIGHT, Packed, Packer
-from asdffs.features.catalog.store import FileRow
 
 if TYPE_CHECKING:
-    from asdffs.storage.remote_options import RemoteOptions
     from asdffs.features.remote.transport import Validator
+    from asdffs.storage.remote_options import RemoteOptions
 
 #: The most block headers that are read of one file.
 _MOST_BLOCKS: Final = 10_000

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
+from asdffs import registry
 from asdffs.errors import NameExistsError, Remedy, RemoteError
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import is_remote
@@ -39,7 +40,10 @@ def sink_at(place: str, options: RemoteOptions, *, force: bool) -> Sink:
     ``force``: replace a dataset that is there; anything else is never removed.  Raises ``NameExistsError``,
     ``UsageError``, ``RemoteError``, ``OSError``.
     """
-    return _Prefix(place, options, force=force) if is_remote(place) else _Directory(place, force=force)
+    if not is_remote(place):
+        return _Directory(place, force=force)
+    registry.needed_feature("remote")
+    return _Prefix(place, options, force=force)
 
 
 def _check_free(names: Iterable[str], place: str, *, force: bool) -> None:

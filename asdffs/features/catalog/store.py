@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from asdffs.errors import MissingFileError, NotCatalogError, Remedy
-from asdffs.tree.conditions import MISSING
 from asdffs.features.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer, dense, unpack, unpack_column
 from asdffs.features.catalog.places import catalog_of
 from asdffs.features.catalog.schema import connect, uri_of
 from asdffs.features.catalog.sql import select
 from asdffs.features.catalog.sqlite_errors import damage_told, error_of
+from asdffs.tree.conditions import MISSING
 
 _COPY_COLUMNS: Final = """
 INSERT INTO columns SELECT mine.id, c.chunk + ?, c.kinds, c.packed

@@ -9,12 +9,12 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from asdffs.features.catalog.reading import identity_of, version_of
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, mounts
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import is_remote
-from asdffs.features.catalog.reading import identity_of, version_of
 
 logger = logging.getLogger(__name__)
 

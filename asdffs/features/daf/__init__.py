@@ -3,20 +3,22 @@
 A store is a directory of raw files.  Packed, it is one ASDF file whose tree describes them (docs/daf.md).  A mount of
 that file shows the directory again, for reading and writing.
 
-The rest of asdffs reaches this package only through the registry (as a view) and the command ``asdffs daf``.  This
-package accesses ASDF files only through ``document``.
+This package accesses ASDF files only through ``document``.
 
->>> import asdffs.features.daf                                          # doctest: +SKIP
->>> asdffs.features.daf.open("cells.asdf").vectors["cell"]["age"]       # doctest: +SKIP
+>>> import asdffs                                              # doctest: +SKIP
+>>> asdffs.daf.open("cells.asdf").vectors["cell"]["age"]       # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import os
+from asdffs.features.daf.places import LOG, NEXT
 
+if TYPE_CHECKING:
+    from asdffs.document.document import Document
     from asdffs.features.daf.store import Store
 
 __all__ = ["open"]
@@ -30,3 +32,11 @@ def open(path: str | os.PathLike[str]) -> Store:  # noqa: A001
     from asdffs.features.daf.store import open_store
 
     return open_store(path)
+
+
+def recover_store(document: Document, spool: str) -> Iterator[str]:
+    """See ``recovering.recover_store``."""
+    if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
+        from asdffs.features.daf.recovering import recover_store
+
+        yield from recover_store(document, spool)

@@ -12,13 +12,13 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from asdffs.errors import AsdffsError
 from asdffs.features.daf.eltypes import STRING
 from asdffs.features.daf.files import Files
 from asdffs.features.daf.lines import parse_lines
 from asdffs.features.daf.numbers import elements
 from asdffs.features.daf.places import SECTIONS, SENTINEL, Key, is_axis_directory
 from asdffs.features.daf.properties import ArrayProperty, Fault, Properties, find_properties, part_type
-from asdffs.errors import AsdffsError
 
 if TYPE_CHECKING:
     import numpy as np

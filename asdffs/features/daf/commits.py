@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from typing import Final, Protocol
 
+from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
 from asdffs.features.daf.committing import Commit, Committed, Unit
 from asdffs.features.daf.nodes import KeptEntryError
-from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
 from asdffs.scheduling import RankedLock
 
 #: Delay in seconds between a change and the commit, and the least delay as a multiple of the last commit's duration.

@@ -19,6 +19,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, Remedy, TreeChangedError
 from asdffs.features.daf.descriptors import parse_version
 from asdffs.features.daf.files import Files, empty_directories
 from asdffs.features.daf.lines import count_lines
@@ -32,8 +34,6 @@ from asdffs.features.daf.room import BlockRoom, New
 from asdffs.features.daf.splicing import changed
 from asdffs.features.daf.stored import Stored
 from asdffs.features.daf.tree_files import TreeStore, read_store
-from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, Remedy, TreeChangedError
 from asdffs.format.header import standard_version
 from asdffs.format.tree_extent import complete_last_line
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
+from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.eltypes import BOOL, STRING, Eltype, eltype_of
 from asdffs.features.daf.places import is_text
-from asdffs.errors import InvalidStoreError
 
 Version = tuple[int, int]
 

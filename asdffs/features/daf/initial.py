@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from asdffs.document.document import Document
+from asdffs.errors import NameExistsError
 from asdffs.features.daf.descriptors import Version
 from asdffs.features.daf.nodes import render, version_node
 from asdffs.features.daf.packing import HEAD
 from asdffs.features.daf.places import DAF, SECTIONS
 from asdffs.features.daf.splicing import changed
 from asdffs.features.daf.tree_files import carries_store
-from asdffs.document.document import Document
-from asdffs.errors import NameExistsError
 from asdffs.storage.backend import Backend
 from asdffs.tree.values import read_values
 

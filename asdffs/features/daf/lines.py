@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asdffs.features.daf.files import Content, pieces
 from asdffs.errors import InvalidStoreError
+from asdffs.features.daf.files import Content, pieces
 
 
 def build_lines(lines: Iterable[str]) -> bytes:

@@ -19,6 +19,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, MissingFileError
 from asdffs.features.daf.commits import Commits
 from asdffs.features.daf.files import Bytes, Content, Files
 from asdffs.features.daf.live_directory import LiveDirectory, RootDirectory
@@ -27,8 +29,6 @@ from asdffs.features.daf.loose import Loose, LooseFiles
 from asdffs.features.daf.room import BlockRoom
 from asdffs.features.daf.stored import Stored
 from asdffs.features.daf.tree_files import TreeStore, read_store
-from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, MissingFileError
 from asdffs.scheduling import Rank, RankedLock, yielding
 
 logger = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from asdffs.features.daf.files import Bytes, Content
-from asdffs.features.daf.loose import Loose
-from asdffs.features.daf.stored import Stored
 from asdffs.document.changes import STORE, TREE, Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
+from asdffs.features.daf.files import Bytes, Content
+from asdffs.features.daf.loose import Loose
+from asdffs.features.daf.stored import Stored
 from asdffs.scheduling import RankedLock
 from asdffs.storage.backend import Extent
 from asdffs.views.base import ViewFile

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from asdffs.arrays.ndarrays import Ndarray, ndarray_of
+from asdffs.document.document import Document
+from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.descriptors import (
     DafScalar,
     Descriptor,
@@ -25,8 +27,6 @@ from asdffs.features.daf.files import Bytes, Content
 from asdffs.features.daf.lines import build_lines
 from asdffs.features.daf.places import DAF, JSON, Key
 from asdffs.features.daf.stored import Stored, stored_content
-from asdffs.document.document import Document
-from asdffs.errors import InvalidStoreError
 from asdffs.tree.tagged import Found
 from asdffs.tree.values import ValueNode
 

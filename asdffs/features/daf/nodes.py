@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.descriptors import DafScalar, Version
 from asdffs.features.daf.eltypes import STRING, Eltype, in_int64
 from asdffs.features.daf.files import Files
 from asdffs.features.daf.lines import parse_lines
 from asdffs.features.daf.places import JSON, Key
 from asdffs.features.daf.properties import ArrayProperty, expected_length, part_type
-from asdffs.errors import InvalidStoreError
 
 #: The largest size of text that is written in the tree, in bytes; longer text goes into a block.
 INLINE: Final = 1024

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.eltypes import Eltype
 from asdffs.features.daf.files import Content, OnDisk
 from asdffs.features.daf.stored import Stored
-from asdffs.errors import InvalidStoreError
 from asdffs.storage.backend import read_bytes
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Final
 
+from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.descriptors import build_descriptor, build_scalar, build_version
 from asdffs.features.daf.eltypes import STRING
 from asdffs.features.daf.files import Files, OnDisk, empty_directories, read_directory
@@ -27,7 +28,6 @@ from asdffs.features.daf.nodes import (
 )
 from asdffs.features.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
 from asdffs.features.daf.properties import ArrayProperty, Properties, find_properties, part_type
-from asdffs.errors import InvalidStoreError
 from asdffs.format.block_form import RULES_1
 from asdffs.format.block_header import new_header
 from asdffs.format.padding import Padding

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.descriptors import (
     LARGEST,
     DafScalar,
@@ -24,7 +25,6 @@ from asdffs.features.daf.eltypes import BOOL, STRING, Eltype
 from asdffs.features.daf.files import Files, sorted_paths
 from asdffs.features.daf.lines import count_lines, has_returns
 from asdffs.features.daf.places import JSON, SENTINEL, Key, place_of
-from asdffs.errors import InvalidStoreError
 
 _ORDER: Final = ("scalar", "axis", "vector", "matrix")
 

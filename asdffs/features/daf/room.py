@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from asdffs.features.daf.files import PIECE, Content
 from asdffs.document.block import Block
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, DamagedBlockError
+from asdffs.features.daf.files import PIECE, Content
 from asdffs.storage.backend import read_bytes
 
 #: A free block may have room for twice the new data and this many bytes more; a larger one is not used for it.

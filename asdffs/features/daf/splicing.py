@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from asdffs.features.daf.nodes import quoted, render
 from asdffs.errors import InvalidTreeError
+from asdffs.features.daf.nodes import quoted, render
 from asdffs.tree.snippets import flow_text
 from asdffs.tree.tape import FLOW_MAPPING, MAPPINGS, SCALAR, Tape, column_of
 from asdffs.tree.values import Nodes

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from asdffs.document.opening import open_document
+from asdffs.errors import InvalidStoreError, NotSupportedError
 from asdffs.features.daf.checking import check_sparse
 from asdffs.features.daf.descriptors import DafScalar
 from asdffs.features.daf.eltypes import BOOL, STRING
@@ -26,8 +28,6 @@ from asdffs.features.daf.numbers import elements
 from asdffs.features.daf.places import Key
 from asdffs.features.daf.properties import ArrayProperty, Fault, Properties, find_properties, part_type
 from asdffs.features.daf.tree_files import read_store
-from asdffs.document.opening import open_document
-from asdffs.errors import InvalidStoreError, NotSupportedError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors, packed
-from asdffs.features.daf.eltypes import Eltype
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.base_elements import Elements
 from asdffs.document.arrays.elements import BlockElements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
+from asdffs.features.daf.eltypes import Eltype
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.paths import Path
 

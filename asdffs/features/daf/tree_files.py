@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
 from asdffs.features.daf.descriptors import (
     Version,
     build_version,
@@ -27,8 +29,6 @@ from asdffs.features.daf.node_files import NodeFiles
 from asdffs.features.daf.nodes import keys_of
 from asdffs.features.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions_store, place_of
 from asdffs.features.daf.properties import Fault
-from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
 from asdffs.scheduling import yielding
 from asdffs.tree.values import ValueNode, read_values
 

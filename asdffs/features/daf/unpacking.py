@@ -13,9 +13,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from asdffs.features.daf.files import Content, Files, pieces, sorted_paths
-from asdffs.features.daf.stored import Stored
-from asdffs.features.daf.tree_files import TreeStore
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import (
     InvalidStoreError,
@@ -25,6 +22,9 @@ from asdffs.errors import (
     Remedy,
     StaleFileError,
 )
+from asdffs.features.daf.files import Content, Files, pieces, sorted_paths
+from asdffs.features.daf.stored import Stored
+from asdffs.features.daf.tree_files import TreeStore
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sharing import Stretch, transfer
 

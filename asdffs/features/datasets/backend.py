@@ -17,9 +17,9 @@ from xarray.core.indexing import LazilyIndexedArray
 from asdffs.document.arrays.reference import open_files
 from asdffs.document.opening import open_to_read
 from asdffs.errors import UsageError
-from asdffs.storage.urls import is_remote
 from asdffs.features.datasets.lazy import LazyArray, can_mask
 from asdffs.features.datasets.variables import Dataset, Variable, describe
+from asdffs.storage.urls import is_remote
 
 _ENDING: Final = ".asdf"
 

@@ -27,12 +27,12 @@ from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.masks import check_mask_shape
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidArrayError
-from asdffs.tree.key_names import name_of
-from asdffs.tree.paths import Path, format_path
 from asdffs.features.datasets.attributes import attributes_in, is_all_in
 from asdffs.features.datasets.axes import name_axes
 from asdffs.features.datasets.models import known_axes
 from asdffs.features.datasets.places import Place, find_group, places_below
+from asdffs.tree.key_names import name_of
+from asdffs.tree.paths import Path, format_path
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from asdffs import __version__
-from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
+from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.format.block_form import FORM_48
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED

@@ -16,11 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 from asdffs.errors import MissingFileError, Remedy, RemoteError
-from asdffs.scheduling import Scheduler
-from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature, read_bytes
 from asdffs.features.remote.cache import PAGE, CacheFile, Trimmer
 from asdffs.features.remote.fetching import Counters, Fetcher, is_same_version
-from asdffs.storage.remote_options import RemoteOptions
 from asdffs.features.remote.stores import identity_of
 from asdffs.features.remote.transport import (
     ONE_REQUEST,
@@ -30,8 +27,11 @@ from asdffs.features.remote.transport import (
     Transport,
     Validator,
 )
-from asdffs.storage.urls import Url, parse_url
 from asdffs.features.remote.web_transport import WebTransport
+from asdffs.scheduling import Scheduler
+from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature, read_bytes
+from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import SCHEMES, Url, parse_url
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,9 @@ def _refuse() -> NoReturn:
 
 
 class RemoteFolder:
-    """The place of one remote file, as a ``Folder`` with nothing else in it; read-only."""
+    """The place of one remote file, as a ``Folder`` with nothing else in it; read-only.  ``schemes``: of its URLs."""
+
+    schemes = SCHEMES
 
     def __init__(self, text: str, options: RemoteOptions, scheduler: Scheduler) -> None:
         """``text``: the URL.  Raises ``UsageError``."""

@@ -30,16 +30,15 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from asdffs.storage.remote_options import cache_folder
 from asdffs.features.remote.transport import Validator
+from asdffs.storage.found_places import PLACES_ENDING
+from asdffs.storage.remote_options import cache_folder
 
 #: Bytes of a page of the cache.
 PAGE: Final = 1 << 14
 _MAGIC: Final = b"asdffs remote cache 1\n"
 _ALIGNMENT: Final = max(1 << 16, mmap.ALLOCATIONGRANULARITY)
 _ENDING: Final = ".cache"
-#: The ending of other files in the cache directory (``storage/found_places``), which are trimmed as well.
-PLACES_ENDING: Final = ".places"
 #: Bytes that are stored between two looks at the size of the cache.
 _TRIMMED_EACH: Final = 64 << 20
 #: Bytes of the map that are read at a time.

@@ -9,10 +9,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from asdffs.errors import MissingFileError, RemoteError, UsageError
-from asdffs.storage.remote_options import RemoteOptions
 from asdffs.features.remote.store_transport import failures, validator_of
 from asdffs.features.remote.stores import open_store
 from asdffs.features.remote.transport import NO_ANSWER, RequestError, Trouble, Validator
+from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import Url, parse_url
 
 #: A bucket without a path.

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.features.remote.answers import LARGEST, checked, tag_of
-from asdffs.storage.remote_options import RemoteOptions
 from asdffs.features.remote.stores import check_installed, open_store
 from asdffs.features.remote.transport import (
     CUT,
@@ -26,6 +25,7 @@ from asdffs.features.remote.transport import (
     Validator,
     refusal_of,
 )
+from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import Url
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")

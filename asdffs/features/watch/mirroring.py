@@ -39,6 +39,7 @@ from asdffs.errors import (
     StaleFileError,
     UnfinishedError,
 )
+from asdffs.features.watch.mirrored_tree import MirroredTree
 from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
@@ -46,7 +47,6 @@ from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.workflows.block_files import BlockFiles
 from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
 from asdffs.workflows.exploded_names import block_file_name
-from asdffs.features.watch.mirrored_tree import MirroredTree
 
 logger = logging.getLogger(__name__)
 

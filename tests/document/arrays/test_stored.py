@@ -52,6 +52,7 @@ def test_in_another_file(tmp_path: Path) -> None:
         assert by_numpy(where).tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.feature("fits")
 def test_in_a_fits_file(tmp_path: Path) -> None:
     write_fits(tmp_path / "cal.fits")
     with asdffs.open(tmp_path / "cal.fits") as document:

@@ -48,6 +48,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.feature("drafts")
 @pytest.mark.parametrize("made", [standard, of_2015, of_2014])
 @pytest.mark.parametrize("allocated", [200, 1 << 40, (1 << 63) - 1])
 def test_regression_it_is_not_overwritten(tmp_path: Path, made: Callable[[int], bytes], allocated: int) -> None:
@@ -72,6 +73,7 @@ def _append(document: Document) -> None:
     document.blocks.append()
 
 
+@pytest.mark.feature("drafts")
 def test_regression_commands_tell_of_it_and_drop_nothing(tmp_path: Path, file: Path) -> None:
     before, environment = file.read_bytes(), environment_in(tmp_path)
     told = command("check", file, environment=environment)

@@ -17,18 +17,18 @@ from support.samples import odd_file
 from asdffs.cli.opened_file import open_for_mount
 from asdffs.document.document import Document
 from asdffs.errors import CrossViewError, GoneError, NoSuchNameError, NotAsdfError, ReadOnlyError
+from asdffs.features.archive.directory import ArchiveDirectory
+from asdffs.features.archive.documents import OpenDocuments
+from asdffs.features.archive.status import ArchiveStatus
 from asdffs.mount.options import MountOptions
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
-from asdffs.features.archive.documents import OpenDocuments
-from asdffs.features.archive.status import ArchiveStatus
 from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Shown
 from asdffs.vfs.inodes import ROOT, Place
 from asdffs.vfs.kernel import NoKernel
-from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.vfs.served_file import ServedFile
 
 MOST = 3

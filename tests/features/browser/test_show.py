@@ -17,7 +17,7 @@ from support.mounts import environment_in
 from support.terminal import Terminal
 from support.web_server import WebServer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 IMAGE = np.add.outer(np.arange(400.0), np.arange(300.0)).astype(">f4")
 
 

@@ -22,13 +22,13 @@ from support.mounts import environment_in
 
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
-from asdffs.tree.conditions import parse_condition
 from asdffs.features.catalog import indexing, schema
 from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.parquet import export
 from asdffs.features.catalog.query import candidates
 from asdffs.features.catalog.schema import _OLD_SCHEMA, _SCHEMA
 from asdffs.features.catalog.store import Catalog, open_catalog
+from asdffs.tree.conditions import parse_condition
 
 Call = Callable[..., Done]
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n"

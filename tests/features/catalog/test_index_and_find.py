@@ -26,11 +26,11 @@ from support.processes import until
 from support.samples import DATA, MASK, block_bytes, odd_file, zlib_block
 
 from asdffs.document.scanning import read_text
-from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
-from asdffs.tree.lookups import Values
 from asdffs.features.catalog import chunks
 from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.store import open_catalog
+from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
+from asdffs.tree.lookups import Values
 
 Call = Callable[..., Done]
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"

@@ -15,9 +15,9 @@ from support.crashes import disks, record
 from support.daf_clients import packed
 from support.daf_live import Client, State
 
+from asdffs.document.opening import Settings, open_in_folder
 from asdffs.features.daf.initial import new_store
 from asdffs.features.daf.tree_files import read_store
-from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
 from asdffs.storage.memory_backend import MemoryBackend, MemoryFolder
 

@@ -16,14 +16,14 @@ from support.daf_clients import packed
 from support.daf_live import Client, taken_up
 from support.mounts import environment_in
 
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document
+from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
 from asdffs.features.daf.committing import Commit
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.loose import LooseFiles
 from asdffs.features.daf.places import LOG
 from asdffs.features.daf.recovering import recover_store
-from asdffs.document.document import Document
-from asdffs.document.opening import open_document
-from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
 
 DENSE = b'{"format":"dense","eltype":"UInt8"}\n'
 

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asdffs.errors import InvalidTreeError
 from asdffs.features.daf import splicing
 from asdffs.features.daf.nodes import KEPT, KeptEntryError, quoted
 from asdffs.features.daf.splicing import changed
-from asdffs.errors import InvalidTreeError
 from asdffs.tree.tape import Tape
 
 HEAD = "#ASDF 1.0.0\n%YAML 1.1\n---\n"

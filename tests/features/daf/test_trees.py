@@ -15,8 +15,8 @@ from support.daf_stores import Builder, differences
 from support.mounts import environment_in
 
 import asdffs.features.daf
-from asdffs.features.daf.packing import Packing
 from asdffs.errors import InvalidStoreError
+from asdffs.features.daf.packing import Packing
 
 HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 

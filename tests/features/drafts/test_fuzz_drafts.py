@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from support.drafts import SAMPLES, name_of, opened
 
-from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError
+from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.workflows.checking import check_document
 
 RUNS = 20_000 // len(SAMPLES) + 1 if os.environ.get("ASDFFS_DEEP") else 100

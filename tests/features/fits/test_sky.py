@@ -28,9 +28,9 @@ from support.mounts import mounted, run
 import asdffs
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
+from asdffs.features.fits.units import sky, sky_helper
 from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
-from asdffs.features.fits.units import sky, sky_helper
 
 pytestmark = pytest.mark.long
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from asdffs.features.remote import cache as module
 from asdffs.features.remote.cache import PAGE, CacheFile, trim, used
-from asdffs.storage.remote_options import cache_folder
 from asdffs.features.remote.transport import Validator
+from asdffs.storage.remote_options import cache_folder
 
 URL = "https://host/a.asdf"
 

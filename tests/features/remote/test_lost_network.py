@@ -52,7 +52,7 @@ class Network:
                 ip("-n", name, "address", "add", address, "dev", "cable")
                 ip("-n", name, "link", "set", "cable", "up")
             command = [*inside(self.far), sys.executable, "-c", SERVER, "192.0.2.2"]
-            tests = str(Path(__file__).parents[1])
+            tests = str(Path(__file__).parents[2])
             with subprocess.Popen(
                 [*command, str(self._folder / "data.asdf")],
                 stdin=subprocess.PIPE,

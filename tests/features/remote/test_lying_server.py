@@ -14,9 +14,9 @@ from support.lying_server import LyingServer
 from support.mounts import LIMIT
 
 from asdffs.errors import AsdffsError, StaleFileError
-from asdffs.scheduling import SingleThread
 from asdffs.features.remote import transport
 from asdffs.features.remote.backend import RemoteFolder
+from asdffs.scheduling import SingleThread
 from asdffs.storage.remote_options import RemoteOptions
 
 RAW = random.Random(1).randbytes(3_000_007)

@@ -23,10 +23,10 @@ from support.web_server import Answer, Request, WebServer
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import AsdffsError
-from asdffs.scheduling import SerialCalls
 from asdffs.features.remote import connections, web_transport
-from asdffs.storage.remote_options import RemoteOptions
 from asdffs.features.remote.transport import RequestError
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.remote_options import RemoteOptions
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
 

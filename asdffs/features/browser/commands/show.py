@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
 
+from asdffs.cli.arguments import add_file, add_json, add_remote
 from asdffs.cli.array_places import find_array, format_index
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.outline import print_outline
@@ -16,16 +17,17 @@ from asdffs.cli.outputs import write_out
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
-from asdffs.features.browser.terminal_pictures import Screen
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, UsageError
+from asdffs.features.browser.looking import Look, look_at, picture
 from asdffs.features.browser.pictures.png import png
+from asdffs.features.browser.terminal_pictures import Screen
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import parse_path
-from asdffs.features.browser.looking import Look, look_at, picture
 
+SUMMARY: Final = "statistics and a picture of an array"
 logger = logging.getLogger(__name__)
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
@@ -36,6 +38,32 @@ _LARGEST: Final = 8192
 _MOST: Final = 100
 #: Characters of these that are printed.
 _LONGEST: Final = 10_000
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs show l2.asdf                             the outline, with the shapes of arrays
+  asdffs show l2.asdf roman.data                  statistics and a picture
+  asdffs show l2.asdf 'roman.data[0, 100:200, ::2]' --stretch zscale
+  asdffs show s3://bucket/l2.asdf roman/dq --png dq.png --cmap viridis
+
+PATH is written as for asdffs get, or as in arrays/ of a mount.  The index behind it is that of numpy.  Of more than
+two axes the first plane is shown.  Of a large array, only some rows and columns are read, as many as the picture has
+pixels, and the statistics are about these; a larger --size reads more.  The first row is at the bottom.
+"""
+    add_file(parser)
+    parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index")
+    parser.add_argument("--png", metavar="OUT", help="write the picture to OUT")
+    parser.add_argument("--stretch", choices=("linear", "zscale", "asinh", "log"), default="linear", help="of grey")
+    parser.add_argument("--cmap", metavar="NAME", default="gray", help="colour map, such as viridis (default: gray)")
+    parser.add_argument("--size", metavar="N", type=int, default=1024, help="most pixels of a side (default: 1024)")
+    kinds = ("auto", "half", "sixel", "kitty", "none")
+    parser.add_argument("--picture", choices=kinds, default="auto", help="how the terminal draws (default: auto)")
+    parser.add_argument("--force", action="store_true", help="replace OUT")
+    add_json(parser)
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

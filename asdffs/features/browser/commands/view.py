@@ -15,6 +15,7 @@ import webbrowser
 from collections.abc import Iterator
 from typing import Final
 
+from asdffs.cli.arguments import add_file, add_remote
 from asdffs.cli.budgets import stated_budget
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.reading import open_to_read
@@ -33,12 +34,31 @@ from asdffs.features.browser.session import Session
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.urls import is_remote
 
+SUMMARY: Final = "look at a file, and edit its tree, in the browser"
 logger = logging.getLogger(__name__)
 
 #: Signals that end the page, as they should: the file is finished.
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 #: How many connections wait to be accepted, and how many are served at once.
 _WAITING: Final = 64
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs view l2.asdf                   opens the page in your browser
+  asdffs view --no-browser --port 8080 l2.asdf     on another machine; then: ssh -L 8080:127.0.0.1:8080 HOST
+  asdffs view --read-only s3://bucket/l2.asdf
+
+The page shows the tree, the arrays as pictures and the file to scale; a save is checked and committed as in a mount.
+It listens on loopback, and only the URL that is printed opens it.  The file is locked for other writers meanwhile.
+"""
+    add_file(parser)
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="listen on this port (default: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the URL")
+    parser.add_argument("--read-only", action="store_true", help="change nothing, and take no lock")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

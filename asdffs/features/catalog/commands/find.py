@@ -10,22 +10,50 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
+from asdffs.cli.arguments import CATALOG, add_json, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
-from asdffs.features.catalog.commands.index import indexed, tell_unread, way_here
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import Rows, on_one_line, say
 from asdffs.cli.yaml_text import as_yaml
 from asdffs.errors import UsageError
-from asdffs.printable import printable
-from asdffs.tree.conditions import MISSING, parse_condition
-from asdffs.tree.paths import format_path, parse_paths
+from asdffs.features.catalog.commands.index import indexed, tell_unread, way_here
 from asdffs.features.catalog.places import catalog_of, roots_of
 from asdffs.features.catalog.query import Match, find
 from asdffs.features.catalog.store import Catalog, open_catalog
+from asdffs.printable import printable
+from asdffs.tree.conditions import MISSING, parse_condition
+from asdffs.tree.paths import format_path, parse_paths
+
+SUMMARY: Final = "list files of a catalogue by a condition on their values"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs find 'roman.meta.exposure.type == "WFI_IMAGE" and roman.meta.exposure.exposure_time > 100'
+  asdffs find -0 'meta.flag == "bad"' /data/2026 | xargs -0 ls -l
+  asdffs find --columns meta.date,meta.target 'exists meta.target'
+  asdffs find --sql 'SELECT datatype, count(*) FROM array GROUP BY datatype'
+
+docs/conditions.md describes CONDITION.  asdffs index has put the values into the catalogue; a file is opened only for
+what the catalogue does not have.  --fresh runs asdffs index on DIR first.  docs/catalog.md describes the tables for
+--sql.
+"""
+    parser.add_argument("condition", metavar="CONDITION", help="what must hold; with --sql, a SELECT")
+    parser.add_argument("places", metavar="DIR", nargs="*", help="only files below DIR (default: all)")
+    parser.add_argument("--columns", metavar="PATH,...", help="print these values as well")
+    parser.add_argument("-0", "--null", action="store_true", help="end each path with a NUL, for xargs -0")
+    parser.add_argument("--csv", action="store_true", help="print a table as CSV")
+    parser.add_argument("--fresh", action="store_true", help="index what changed below DIR first")
+    parser.add_argument("--sql", action="store_true", help="CONDITION is a SELECT over the tables of the catalogue")
+    parser.add_argument("--catalog", metavar="FILE", help=CATALOG)
+    add_json(parser, "one JSON array")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

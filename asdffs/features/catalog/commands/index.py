@@ -12,24 +12,65 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+from asdffs.cli.arguments import CATALOG, add_json, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.errors import MissingFileError, UsageError
-from asdffs.tree.paths import parse_paths
 from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
 from asdffs.features.catalog.parquet import Choice, export
 from asdffs.features.catalog.places import catalog_of, roots_of
 from asdffs.features.catalog.sinks import sink_at
 from asdffs.features.catalog.store import Catalog, open_catalog
+from asdffs.tree.paths import parse_paths
 
+SUMMARY: Final = "read the metadata of many files into a catalogue"
 logger = logging.getLogger(__name__)
 
 _MOST_JOBS: Final = 1024
 
 #: A query for the files that could not be read, quoted for a shell.
 BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs index /data/archive                      the first time it reads all files, then what changed
+  asdffs index --catalog archive.db /data/2025 /data/2026
+  find /data -name '*.asdf' -newer mark -print0 | asdffs index -0 --files-from -
+  asdffs index --to parquet dataset               for DuckDB, polars, pandas, Spark; OUT may be s3://...
+  asdffs index s3://bucket/2026 --dask tcp://head:8786
+  asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
+  asdffs index --merge --catalog archive.db part*.db
+
+A directory is searched for *.asdf and *.fits.  Files that no longer exist are removed from the catalogue.  Files stay
+if their directory cannot be read, or if nothing is left in DIR, as when a disk is not mounted; then the exit code
+is 1.  After a kill, the next index continues.  A file that cannot be read is listed with the reason; the others are
+indexed.
+"""
+    parser.add_argument("places", metavar="DIR", nargs="*", help="directory, s3://BUCKET/PREFIX, or file")
+    parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
+    parser.add_argument("-0", "--null", action="store_true", help="names in FILE end with a NUL, as of find -print0")
+    parser.add_argument("--catalog", metavar="FILE", help=CATALOG)
+    parser.add_argument("--forget", action="store_true", help="remove all files of a DIR that is empty or gone now")
+    parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
+    parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
+    parser.add_argument("--to", nargs=2, metavar=("parquet", "OUT"), help="write the catalogue, or DIR, to OUT")
+    parser.add_argument(
+        "--columns", metavar="PATH,...", help="write only these values, and what is below them, to OUT"
+    )
+    parser.add_argument(
+        "--exclude", metavar="PATH,...", help="do not write these values, or what is below them, to OUT"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the dataset OUT")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")
+    how.add_argument("--dask", metavar="URL", help="read on the dask cluster of this scheduler (tcp://HOST:PORT)")
+    add_json(parser)
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from asdffs.document.document import Document
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.places import mentions_store
-from asdffs.document.document import Document
 from asdffs.views.base import Options
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
+from asdffs.cli.arguments import add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, worse
 from asdffs.cli.outputs import write_out
@@ -18,15 +19,37 @@ from asdffs.cli.saying import say
 from asdffs.cli.several_files import for_each
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
-from asdffs.storage.urls import shown_name
-from asdffs.workflows.ahead import read_ahead
 from asdffs.features.datasets.references.checking import changed_files
 from asdffs.features.datasets.references.making import FileArrays, References, arrays_of, make_references
 from asdffs.features.datasets.references.zarr_metadata import Zarr2, Zarr3, ZarrFormat
+from asdffs.storage.urls import shown_name
+from asdffs.workflows.ahead import read_ahead
 
+SUMMARY: Final = "describe arrays as Zarr: where their bytes are (kerchunk)"
 logger = logging.getLogger(__name__)
 
 _FORMATS: Final[dict[int, type[ZarrFormat]]] = {2: Zarr2, 3: Zarr3}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs refs l2.asdf -o refs.json           then xarray, zarr and dask read the arrays without asdffs
+  asdffs refs s3://bucket/2026/*.asdf -o refs.json    the arrays of the files, stacked along the axis 'file'
+  asdffs refs --check refs.json              are the files as they were?
+
+References say where the bytes of each array are, as kerchunk does it; no element is copied.  They have arrays that
+are not compressed and lie together in the file, those of JWST's FITS files too; what is left out is told.  They do
+not follow a file that changes: make them again.  docs/xarray.md shows how to open them.
+"""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --check a file of references")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write to OUT (default: standard output)")
+    parser.add_argument("--zarr-format", type=int, choices=(2, 3), default=2, help="version of Zarr (default: 2)")
+    parser.add_argument("--group", metavar="PATH", help="only arrays below PATH, such as roman; / is the root")
+    parser.add_argument("--check", action="store_true", help="tell which files changed; exit code 1 if any did")
+    parser.add_argument("--force", action="store_true", help="replace OUT")
+    add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotAsdfError, reason_of
-from asdffs.storage.urls import is_remote
 from asdffs.features.datasets.references.making import FILES, LOCAL
+from asdffs.storage.urls import is_remote
 
 
 def changed_files(text: bytes, open_file: Callable[[str], Document]) -> Iterator[tuple[str, str]]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from asdffs.document.arrays.stored import Stored
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotPermittedError, UsageError
-from asdffs.storage.urls import is_remote, parse_url
-from asdffs.tree.resolving import plain_value
 from asdffs.features.datasets.attributes import for_json
-from asdffs.features.datasets.variables import Dataset, Variable, describe
 from asdffs.features.datasets.references.grid import Grid, grid_of
 from asdffs.features.datasets.references.zarr_metadata import ArrayFacts, ZarrFormat, check_dtype
+from asdffs.features.datasets.variables import Dataset, Variable, describe
+from asdffs.storage.urls import is_remote, parse_url
+from asdffs.tree.resolving import plain_value
 
 if TYPE_CHECKING:
     import numpy as np

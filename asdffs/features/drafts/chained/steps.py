@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from asdffs.codecs.base import PIECE, Source
+from asdffs.codecs.zlib import PLUGIN as ZLIB
 from asdffs.features.drafts.chained.entries import Entry
 from asdffs.features.drafts.quantize import Quantize, quantize_of
 from asdffs.features.drafts.tile import Tile, tile_of
-from asdffs.codecs.zlib import PLUGIN as ZLIB
 
 LOSSY: Final = (
     "the encoding quantize rounds values, so the block is read-only; change its compression to make it writable"

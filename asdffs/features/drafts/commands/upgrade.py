@@ -7,8 +7,9 @@ import logging
 import os
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
+from asdffs.cli.arguments import add_json, add_output, add_outputs
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, check_whole, padding_of, write_out
 from asdffs.cli.saying import say
@@ -16,12 +17,32 @@ from asdffs.cli.several_files import Answer, answer_each, with_outputs
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
+from asdffs.features.drafts.upgrading import Upgrading
 from asdffs.scheduling import WorkerThreads
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.text_difference import unified
-from asdffs.features.drafts.upgrading import Upgrading
 
+SUMMARY: Final = "convert a file of the drafts (0.1.0) to ASDF 1.6.0"
 logger = logging.getLogger(__name__)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs upgrade --check old.asdf          show the changes of tree and blocks
+  asdffs upgrade old.asdf new.asdf
+  asdffs upgrade archive/*.asdf new/
+
+For files of the drafts of 2014 and 2015 ('#ASDF 0.1.0', '%ASDF 0.1.0'), which no other library opens.  The
+tree keeps its comments.  References to other files are not changed: upgrade those files into the same
+directory.  The history of the new tree records how blocks were encoded, and the time ($SOURCE_DATE_EPOCH if set).
+"""
+    add_outputs(parser, "with --check, only files")
+    parser.add_argument("--check", action="store_true", help="only show the changes")
+    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    add_output(parser, "OUT if it exists")
+    add_json(parser, "one JSON object, of several files an array")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,10 +20,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from asdffs.format.container import Embedded, Read, Region
+from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotAsdfError
 from asdffs.features.fits.hdus.cards import sum_of, with_integer, with_sums, with_text
 from asdffs.features.fits.hdus.hdus import RECORD, Hdu, filled, read_hdus
-from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotAsdfError
+from asdffs.format.container import Embedded, Read, Region
 from asdffs.format.difference import difference
 from asdffs.format.plan import Move, Plan, Write
 

@@ -31,8 +31,6 @@ from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
-from asdffs.storage.backend import Extent, read_bytes
-from asdffs.views.formats.base import ArrayFile
 from asdffs.features.fits.units.cards import (
     BLOCK,
     blocks,
@@ -44,6 +42,8 @@ from asdffs.features.fits.units.cards import (
 )
 from asdffs.features.fits.units.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
 from asdffs.features.fits.units.sky import ROOM, find_gwcs, sky_cards
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.views.formats.base import ArrayFile
 
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Scalar
 from asdffs.errors import InvalidArrayError
-from asdffs.tree.resolving import plain_value
 from asdffs.features.fits.units.data import Card
+from asdffs.tree.resolving import plain_value
 
 #: Bytes of a FITS block, and of a card.
 BLOCK: Final = 2880

@@ -21,11 +21,11 @@ from asdffs.arrays.branch import Branch
 from asdffs.document.arrays.elements import elements_of
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
+from asdffs.features.fits.units import sky_helper
+from asdffs.features.fits.units.data import Card
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path
-from asdffs.features.fits.units import sky_helper
-from asdffs.features.fits.units.data import Card
 from asdffs.workers.helpers import helper, text_of
 
 logger = logging.getLogger(__name__)

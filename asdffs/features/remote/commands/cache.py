@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Final
 
+from asdffs.cli.arguments import add_json
 from asdffs.cli.saying import say
 from asdffs.features.remote.cache import trim, used
 from asdffs.storage.remote_options import cache_folder
+
+SUMMARY: Final = "show or clear what is kept of remote files"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs cache --clear
+
+The cache is in $XDG_CACHE_HOME/asdffs, or ~/.cache/asdffs.  It may be removed at any time.  Files that a mount or a
+command reads just now stay.
+"""
+    parser.add_argument("--clear", action="store_true", help="remove everything that is not in use")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -32,18 +32,37 @@ from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.document.scanning import resolve
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
+from asdffs.features.watch.mirror_record import MirrorRecord, digest_of, read_record
+from asdffs.features.watch.mirroring import Mirror
 from asdffs.storage.backend import Signature
 from asdffs.storage.new_file import mode_of_copy
 from asdffs.storage.watch import DirectoryWatch, Watch
 from asdffs.workflows.exploded_files import explode, numbered
 from asdffs.workflows.exploded_names import stem_of
-from asdffs.features.watch.mirror_record import MirrorRecord, digest_of, read_record
-from asdffs.features.watch.mirroring import Mirror
 
+SUMMARY: Final = "write saves in an exploded form into the file, without FUSE"
 logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at all files.
 _LOOK: Final = 1.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = """\
+example:
+  asdffs watch parts data.asdf &      then edit parts/data.asdf with any editor
+
+For places without FUSE.  DIR is an exploded form of FILE; if it is empty or missing, it is written first.
+Every save in DIR is written into FILE in place: a valid tree, and the bytes of blocks that differ.  A refused tree
+is reported here and in DIR/.asdffs/error.  Changes of FILE by other programs are written into DIR.  Ctrl-C or
+SIGTERM writes what is left and finishes FILE; the exit code is 7 if something was saved beside it.
+"""
+    parser.add_argument("directory", metavar="DIR", help="exploded form")
+    parser.add_argument("file", metavar="FILE", help="ASDF file")
+    parser.add_argument("--strict", action="store_true", help="refuse arrays that do not fit their blocks")
+    parser.add_argument("--once", action="store_true", help="write the differences, then exit")
+    parser.add_argument("--prefer", choices=("dir", "file"), help="which one wins if they differ at the start")
 
 
 def run(arguments: argparse.Namespace) -> int:

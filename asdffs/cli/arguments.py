@@ -1,4 +1,4 @@
-"""Adds a command to the parser."""
+"""Adds the arguments that several commands have, and formats their help."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ _LEAST_COLUMN: Final = 12
 #: Columns of a terminal that does not tell.
 _USUAL_COLUMNS: Final = 80
 SCHEMA: Final = "check the tree against the schemas of its tags (needs the asdf library)"
+
+CATALOG: Final = "the catalogue (default: in $XDG_CACHE_HOME/asdffs)"
+WHERE: Final = """--where selects files by a condition on their values (docs/conditions.md):
+  'roman.meta.instrument.name == "WFI" and roman.meta.exposure.time > 100'
+  'exists roman.meta.cal_step', 'meta.filter in ["F158", "F184"]', 'meta.title =~ "^Survey"', not, or, (...)
+A comparison with a missing value, or with one of another type, is false; with != it is true.
+"""
+PATHS: Final = """\
+A path is roman.meta.exposure.type, items[0].name, items[-1], "odd.key".x, or a JSON Pointer (/a/b/0).
+"""
 
 
 def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
@@ -106,3 +116,30 @@ def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     """``--force`` and ``--sync`` of a command that writes new files."""
     parser.add_argument("--force", action="store_true", help=f"replace {what}")
     parser.add_argument("--sync", action="store_true", help="fsync new files before returning")
+
+
+def add_missing_ok(parser: argparse.ArgumentParser) -> None:
+    """``--missing-ok``."""
+    parser.add_argument("--missing-ok", action="store_true", help="a file without the value is left as it is")
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """``--where``."""
+    parser.add_argument("--where", metavar="CONDITION", help="only files for which the condition holds")
+
+
+def add_changing(parser: argparse.ArgumentParser) -> None:
+    """The options of a command that changes values."""
+    parser.add_argument("--shared", action="store_true", help="change a value also if aliases share it")
+    parser.add_argument("--record", metavar="RECORD", help="write what changes to a new file, for 'asdffs undo'")
+    add_where(parser)
+    parser.add_argument("--catalog", metavar="FILE", help="of a directory; see 'asdffs index'")
+    add_how(parser)
+
+
+def add_how(parser: argparse.ArgumentParser) -> None:
+    """How a command that changes values does it."""
+    parser.add_argument("-n", "--dry-run", action="store_true", help="change nothing; print a unified diff")
+    parser.add_argument("-j", "--jobs", metavar="N", type=int, default=1, help="processes at once (default: 1)")
+    parser.add_argument("--schema", action="store_true", help=SCHEMA)
+    add_json(parser, "one JSON array, an object for each file")

@@ -1,1 +1,0 @@
-"""The arguments of each command.  ``--help`` imports no floor below this one, so that it starts fast."""

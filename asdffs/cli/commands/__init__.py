@@ -1,0 +1,1 @@
+"""The commands of the core, one module each: ``SUMMARY``, ``arguments(parser)``, ``run(arguments)``."""

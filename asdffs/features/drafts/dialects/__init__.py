@@ -1,0 +1,1 @@
+"""Dialects for the registry."""

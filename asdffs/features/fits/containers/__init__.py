@@ -1,0 +1,1 @@
+"""Containers for the registry."""

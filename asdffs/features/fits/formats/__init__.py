@@ -1,0 +1,1 @@
+"""Array formats for the registry."""
