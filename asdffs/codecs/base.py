@@ -11,7 +11,7 @@ takes the main lock itself if it needs it.
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeVar, runtime_checkable
@@ -100,35 +100,8 @@ class Divisible(Protocol):
         """Return a codec that encodes pieces of ``size`` bytes of content."""
 
 
-class Encoding(ABC):
-    """A codec made for one block, from the description at the beginning of its stored bytes.
-
-    Made by a ``Chaining``.  See ``Codec``.
-    """
-
-    id: bytes
-    extra: str
-
-    @property
-    @abstractmethod
-    def ratio(self) -> int:
-        """See ``Codec``."""
-
-    @abstractmethod
-    def available(self) -> bool:
-        """See ``Codec``."""
-
-    @abstractmethod
-    def memory(self, stored: Source) -> int:
-        """See ``Codec``."""
-
-    @abstractmethod
-    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """See ``Codec``."""
-
-    @abstractmethod
-    def encode(self, content: Source) -> Iterator[bytes]:
-        """See ``Codec``."""
+class Encoding(Codec):
+    """A codec made for one block, from the description at the beginning of its stored bytes.  See ``Chaining``."""
 
     @property
     @abstractmethod
@@ -164,11 +137,11 @@ class Encoding(ABC):
         """The only size in bytes that the content can have; None if any size is possible."""
 
 
-class Chaining(ABC):
-    """A codec whose blocks each describe their own encoding."""
+class Chaining(Codec):
+    """A codec whose blocks each describe their own encoding: those of the draft of 2015 (``features/drafts``)."""
 
     @abstractmethod
-    def of(self, stored: Source, order: Callable[[], str]) -> Encoding:
+    def codec_for(self, stored: Source, order: Callable[[], str]) -> Encoding:
         """Return the codec of the block with the bytes ``stored``.
 
         ``order()`` returns the byteorder that the tree states for the content, ``big`` or ``little``.

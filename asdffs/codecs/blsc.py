@@ -86,7 +86,7 @@ class Blsc:
         yield from _Blocks(stored, size).decode_from(0)
 
     def seeker(self, stored: Source, size: int) -> _Blocks:
-        """Return a seeker with the blocks of the buffer.  See ``codecs.seeking.seeker``."""
+        """Return a seeker with the blocks of the buffer."""
         return _Blocks(stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
@@ -129,7 +129,7 @@ class _Blocks:
             yield from _decoded(self._stored, buffer, spans, -(-start // buffer.block))
 
     def count_pieces(self) -> int:
-        """See ``codecs.seeking.seeker.Countable``."""
+        """See ``codecs.seeking.Countable``."""
         return self._parts()[0].count
 
     def _parts(self) -> tuple[_Buffer, list[tuple[int, int]]]:

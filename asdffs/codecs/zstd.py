@@ -1,23 +1,38 @@
-"""The ``zstd`` compression of the asdf-compression package: one Zstandard frame.
+"""The ``zstd`` compression of the asdf-compression package: one Zstandard frame (RFC 8878, section 3.1).
 
-Several frames in a row, as other programs write them, are read as well.  A decoder can start at each of them.
+Several frames in a row, as other programs write them, are read as well.  A decoder can start at each of them.  A
+frame says in its header how much content it has, if the writer knew that.  Where it ends is in its blocks: three
+bytes before each say how long it is.  A table of the frames at the end, in the "seekable format" of the zstd project,
+is read first; it is only believed where it agrees with the sizes of the block.
 """
 
 from __future__ import annotations
 
+import functools
+import struct
 from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final
 
 from asdffs.codecs.base import PIECE, Source, is_installed, pieces
-from asdffs.codecs.seeking.chain import RewritableChain
-from asdffs.codecs.seeking.seeker import Chained
-from asdffs.codecs.seeking.slots import fitting
-from asdffs.codecs.seeking.zstd_frames import SKIPPABLE, SKIPPABLE_MAGIC, measure_frame, read_table
+from asdffs.codecs.seeking import Chained, RewritableChain, fitting
 
-_LEVEL = 3  # the level that asdf-compression uses
+#: The magic of the first kind of skippable frames; its header has this and the number of bytes that follow it.
+_SKIPPABLE_MAGIC: Final = 0x184D2A50
+_SKIPPABLE: Final = struct.Struct("<II")
+_SKIPPABLE_MASK: Final = 0xFFFFFFF0
+#: The table of the seekable format is in a skippable frame with this magic, and ends with the other one.
+_TABLE: Final = 0x184D2A5E
+_TABLE_END: Final = 0x8F92EAB1
+_FOOT: Final = struct.Struct("<IBI")
+_MOST_FRAMES: Final = 1 << 20
+_BLOCK_HEADER: Final = 3
+_HEADER: Final = 18  # ZSTD_FRAMEHEADERSIZE_MAX
+_RAW, _RUN, _COMPRESSED = range(3)
+_LEVEL: Final = 3  # the level that asdf-compression uses
 #: Input bytes at a time.  128 KiB of content may take only 4 stored bytes, so a larger input would need much memory.
-_FED = 1 << 10
-_HEADER = 18  # ZSTD_FRAMEHEADERSIZE_MAX
-_LARGEST_WINDOW = 1 << 27  # the limit of the zstd program
+_FED: Final = 1 << 10
+_LARGEST_WINDOW: Final = 1 << 27  # the limit of the zstd program
 
 
 class Zstd:
@@ -46,21 +61,16 @@ class Zstd:
         return _decoded(stored, 0)
 
     def seeker(self, stored: Source, size: int) -> Chained | None:
-        """Return a seeker of the frames; None if the first one has all of the content, or does not say how much.
-
-        See ``codecs.seeking.seeker``.
-        """
+        """Return a seeker of the frames; None if the first one has all of the content, or does not say how much."""
         first = _content_size(stored.read_at(0, _HEADER))
         if first is None or first >= size:
             return None
 
-        def measure(place: int) -> tuple[int, int] | None:
-            return measure_frame(stored, place, _content_size)
-
-        table = read_table(stored, size)
+        measure, decode = functools.partial(_measured, stored), functools.partial(_decoded, stored)
+        table = _read_table(stored, size)
         if table is None:
-            return RewritableChain(measure, lambda place: _decoded(stored, place), size, _encode_frame)
-        seeker = Chained(measure, lambda place: _decoded(stored, place))  # a new frame would make the table wrong
+            return RewritableChain(measure, decode, size, _encode_frame)
+        seeker = Chained(measure, decode)  # a new frame would make the table wrong
         seeker.learn(table)
         return seeker
 
@@ -92,8 +102,8 @@ def _encode_frame(content: bytes, length: int, grain: int) -> bytes:
     frame: bytes = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
     if len(frame) == length:
         return frame
-    filler = fitting(length, len(frame) + SKIPPABLE.size, grain) - len(frame)
-    return SKIPPABLE.pack(SKIPPABLE_MAGIC, filler - SKIPPABLE.size) + bytes(filler - SKIPPABLE.size) + frame
+    filler = fitting(length, len(frame) + _SKIPPABLE.size, grain) - len(frame)
+    return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, filler - _SKIPPABLE.size) + bytes(filler - _SKIPPABLE.size) + frame
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:
@@ -112,6 +122,61 @@ def _decoded(stored: Source, place: int) -> Iterator[bytes]:
     for piece in pieces(stored, place):
         for at in range(0, len(piece), _FED):
             yield work(piece[at : at + _FED])
+
+
+def _measured(stored: Source, place: int) -> tuple[int, int] | None:
+    """Return the bytes of content of the frame at ``place``, and where the next one begins; None at the end.
+
+    Raises ``ValueError`` if the frame is damaged or states no size.
+    """
+    head = stored.read_at(place, _HEADER)
+    if not head:
+        return None
+    if len(head) >= _SKIPPABLE.size and _SKIPPABLE.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+        return 0, place + _SKIPPABLE.size + _SKIPPABLE.unpack_from(head)[1]
+    size = _content_size(head)
+    if size is None:
+        raise ValueError("a frame does not say how much it decodes to")
+    return size, _end_of_frame(stored, place, head)
+
+
+def _end_of_frame(stored: Source, place: int, head: bytes) -> int:
+    """Return where the frame at ``place`` with the header ``head`` ends, by the lengths of its blocks."""
+    descriptor = head[4]
+    single, checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
+    content_size = (single, 2, 4, 8)[descriptor >> 6]
+    place += 5 + (not single) + (0, 1, 2, 4)[descriptor & 3] + content_size
+    last = 0
+    while not last:
+        field = int.from_bytes(stored.read_at(place, _BLOCK_HEADER).ljust(_BLOCK_HEADER, b"\xff"), "little")
+        last, kind, length = field & 1, field >> 1 & 3, field >> 3
+        if kind > _COMPRESSED or place >= stored.size:
+            raise ValueError("a frame has an invalid block")
+        place += _BLOCK_HEADER + (1 if kind == _RUN else length)
+    return place + 4 * checksum
+
+
+def _read_table(stored: Source, size: int) -> list[tuple[int, int]] | None:
+    """Return where each frame begins, in the content and in the stored bytes, by the table at the end.
+
+    None if there is no table, or if it contradicts ``size``, the bytes of content, or the stored bytes.
+    """
+    foot = stored.read_at(max(0, stored.size - _FOOT.size), _FOOT.size)
+    if len(foot) < _FOOT.size:
+        return None
+    count, descriptor, magic = _FOOT.unpack(foot)
+    entry = struct.Struct("<II4x" if descriptor & 0x80 else "<II")
+    length = entry.size * count + _FOOT.size
+    start = stored.size - length - _SKIPPABLE.size
+    if magic != _TABLE_END or not 0 < count <= _MOST_FRAMES or start < 0:
+        return None
+    if stored.read_at(start, _SKIPPABLE.size) != _SKIPPABLE.pack(_TABLE, length):
+        return None
+    entries = list(entry.iter_unpack(stored.read_at(start + _SKIPPABLE.size, entry.size * count)))
+    if sum(one for one, _ in entries) != start or sum(one for _, one in entries) != size:
+        return None
+    places = accumulate((one for one, _ in entries), initial=0)
+    return list(zip(accumulate((one for _, one in entries), initial=0), places, strict=True))
 
 
 PLUGIN = Zstd()

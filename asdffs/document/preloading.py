@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MODULES: Final = (
-    "asdffs.codecs.seeking.seeker",
+    "asdffs.codecs.seeking",
     "asdffs.document.arrays.array",
     "asdffs.document.blocks.allocation",
     "asdffs.document.blocks.committing",

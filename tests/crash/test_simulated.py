@@ -18,7 +18,7 @@ from support.changes import CHANGES, NAME, PIECE, Change, random_changes
 from support.crashes import Event, disks, record
 from support.plans import scan
 
-from asdffs.codecs.seeking import seeker
+from asdffs.codecs import seeking
 from asdffs.document.blocks import rewriting
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
@@ -176,7 +176,7 @@ def small_pieces():
     """Small files have several pieces, too."""
     with (
         mock.patch.object(shift, "PIECE", PIECE),
-        mock.patch.object(seeker, "_LEAST", 512),
+        mock.patch.object(seeking, "_LEAST", 512),
         mock.patch.object(rewriting, "_GRAIN", GRAIN),
     ):
         yield

@@ -58,7 +58,7 @@ def test_tiles_round_trip(tile: Tile, rng, compressed: bool) -> None:
     chunk = f"---\n[[tile, {{{arguments}}}]{', zlib' * compressed}]\n...\n".encode()
     encoded = naively_tiled(items, tile)
     stored = chunk + (zlib.compress(encoded) if compressed else encoded)
-    chain = CHAINS.of(Bytes(stored))
+    chain = CHAINS.codec_for(Bytes(stored))
     assert chain.read_only == chain.unknown == ""
     assert b"".join(chain.decode(Bytes(stored), tile.size)) == items
     again = b"".join(chain.encode(Bytes(items)))
@@ -99,7 +99,7 @@ def test_quantize_against_bits(found: list[tuple[int, float, float, list[int]]],
 
 @given(st.binary(max_size=200), st.integers(0, 300))
 def test_anything_is_a_chain_or_is_refused(stored: bytes, size: int) -> None:
-    chain = CHAINS.of(Bytes(stored))
+    chain = CHAINS.codec_for(Bytes(stored))
     try:
         decoded = b"".join(chain.decode(Bytes(stored), size))
     except ValueError as err:

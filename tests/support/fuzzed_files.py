@@ -21,7 +21,7 @@ from asdffs.arrays.outline import read_outline
 from asdffs.arrays.scalars import read_scalars
 from asdffs.arrays.validation import check_text
 from asdffs.codecs.base import Codec
-from asdffs.codecs.seeking.seeker import seeker_of
+from asdffs.codecs.seeking import seeker_of
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder

@@ -185,7 +185,7 @@ class BlockCodecs:
         known = self._chains.get(number)
         if known is None or known[0] != header:
             stored = _Stored(header.used_size, lambda at, length: self._read_stored(number, at, length))
-            known = self._chains[number] = header, codec.of(stored, lambda: self._noted_order(number))
+            known = self._chains[number] = header, codec.codec_for(stored, lambda: self._noted_order(number))
         return known[1]
 
     def _noted_order(self, number: int) -> str:

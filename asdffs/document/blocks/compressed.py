@@ -20,7 +20,7 @@ from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Signature
 
 if TYPE_CHECKING:  # most files have no compressed block
-    from asdffs.codecs.seeking.seeker import Seeker
+    from asdffs.codecs.seeking import Seeker
     from asdffs.document.blocks.decoding import DecodedBlock
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class CompressedBlocks:
 
         None if the codec cannot tell without decoding it, or the bytes are damaged.  Raises as ``read_stored``.
         """
-        from asdffs.codecs.seeking.seeker import Countable
+        from asdffs.codecs.seeking import Countable
 
         try:
             seeker = self._seeker(number)[1]
@@ -192,7 +192,7 @@ class CompressedBlocks:
 
     def _recalled(self, number: int, seeker: Seeker) -> Seeker:
         """Give ``seeker`` the places that an earlier program saved, and return it."""
-        from asdffs.codecs.seeking.seeker import Remembering
+        from asdffs.codecs.seeking import Remembering
 
         known = self._known()
         if known is not None and isinstance(seeker, Remembering):
@@ -206,7 +206,7 @@ class CompressedBlocks:
 
         Raises ``ValueError`` if the stored bytes are damaged, ``DamagedBlockError``, or as ``read_stored``.
         """
-        from asdffs.codecs.seeking.seeker import FromStart, seeker_of
+        from asdffs.codecs.seeking import FromStart, seeker_of
         from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
 
         header = self._header(number)

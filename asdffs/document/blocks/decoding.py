@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Final
 
-from asdffs.codecs.seeking.seeker import Remembering, Seeker
-from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
+from asdffs.codecs.seeking import Remembering, Rewritable, Seeker, Slot, slots_within
 from asdffs.document.blocks.gathered import Gathered
 from asdffs.document.blocks.locks import RetiredError
 from asdffs.document.blocks.spool_room import SpoolRoom

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from asdffs import registry
 from asdffs.codecs.base import Codec, Source, name_of
-from asdffs.codecs.seeking.seeker import Seeker
+from asdffs.codecs.seeking import Seeker
 from asdffs.errors import AsdffsError
 
 logger = logging.getLogger(__name__)

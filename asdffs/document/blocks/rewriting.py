@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from asdffs.codecs.base import Source
-from asdffs.codecs.seeking.slots import Rewritable, Slot
+from asdffs.codecs.seeking import Rewritable, Slot
 from asdffs.document.blocks.checksums import new_digest
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.format.block_header import BlockHeader

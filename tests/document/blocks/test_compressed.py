@@ -16,7 +16,7 @@ from support import codecs
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.codecs.base import name_of
-from asdffs.codecs.seeking.zlib_points import ZlibPoints
+from asdffs.codecs.zlib import ZlibPoints
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.document import Document

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.filesystems import filesystem
 
-from asdffs.codecs.seeking.seeker import FromStart
+from asdffs.codecs.seeking import FromStart
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import zstandard
 
+from asdffs.codecs import zlib as zlib_codec
 from asdffs.codecs.base import Codec
 from asdffs.codecs.blsc import PLUGIN as BLSC
 from asdffs.codecs.lz4 import PLUGIN as LZ4
-from asdffs.codecs.seeking import zlib_points
-from asdffs.codecs.seeking.seeker import FromStart, seeker_of
+from asdffs.codecs.seeking import FromStart, seeker_of
 from asdffs.codecs.zlib import PLUGIN as ZLIB
 from asdffs.codecs.zstd import PLUGIN as ZSTD
 from asdffs.document.blocks.decoding import DecodedBlock
@@ -253,14 +253,14 @@ STREAMS = {
 @pytest.mark.parametrize("name", STREAMS)
 def test_points_of_zlib_are_used_by_another_seeker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each point gives the rest of the content; bytes that are damaged are ignored."""
-    monkeypatch.setattr(zlib_points, "_APART", 1 << 20)
+    monkeypatch.setattr(zlib_codec, "_APART", 1 << 20)
     stored = STREAMS[name]()
-    first = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT))
+    first = zlib_codec.ZlibPoints(Bytes(stored), len(CONTENT))
     assert first.remembered() == b""
     first.start_before(len(CONTENT))
     assert b"".join(first.decode_from(0)) == CONTENT
     kept = first.remembered()
-    second = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT))
+    second = zlib_codec.ZlibPoints(Bytes(stored), len(CONTENT))
     for bad in (b"", kept[:-1], kept[:50] + b"?" + kept[51:], kept + b"?"):
         second.recall(bad)
         assert second.start_before(len(CONTENT)) == 0
@@ -272,20 +272,20 @@ def test_points_of_zlib_are_used_by_another_seeker(name: str, monkeypatch: pytes
         piece = next(second.decode_from(start))
         assert piece == CONTENT[start : start + len(piece)]
     assert b"".join(second.decode_from(starts[-1])) == CONTENT[starts[-1] :]
-    other = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT) - 1)
+    other = zlib_codec.ZlibPoints(Bytes(stored), len(CONTENT) - 1)
     other.recall(kept)
     assert other.start_before(len(CONTENT)) == 0
 
 
 def test_damage_behind_a_point_of_zlib_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zlib_points, "_APART", 1 << 20)
+    monkeypatch.setattr(zlib_codec, "_APART", 1 << 20)
     stored = bytearray(zlib.compress(CONTENT, 1))
-    seeker = zlib_points.ZlibPoints(Bytes(bytes(stored)), len(CONTENT))
+    seeker = zlib_codec.ZlibPoints(Bytes(bytes(stored)), len(CONTENT))
     seeker.start_before(len(CONTENT))
     list(seeker.decode_from(0))
     kept = seeker.remembered()
     for bad in (bytes(stored[: len(stored) // 2]), bytes(stored[: len(stored) // 2]) + bytes(len(stored) // 2)):
-        damaged = zlib_points.ZlibPoints(Bytes(bad), len(CONTENT))
+        damaged = zlib_codec.ZlibPoints(Bytes(bad), len(CONTENT))
         damaged.start_before(len(CONTENT))
         with pytest.raises(ValueError, match="."):
             list(damaged.decode_from(0))
@@ -293,8 +293,8 @@ def test_damage_behind_a_point_of_zlib_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_libz_decoding_begins_at_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zlib_points, "libz", lambda: None)
-    seeker = zlib_points.ZlibPoints(Bytes(zlib.compress(CONTENT, 1)), len(CONTENT))
+    monkeypatch.setattr(zlib_codec, "libz", lambda: None)
+    seeker = zlib_codec.ZlibPoints(Bytes(zlib.compress(CONTENT, 1)), len(CONTENT))
     assert seeker.start_before(len(CONTENT)) == 0
     assert b"".join(seeker.decode_from(0)) == CONTENT
     assert seeker.remembered() == b""
@@ -303,7 +303,7 @@ def test_without_libz_decoding_begins_at_the_beginning(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("library", ["isal", "libz"])
 def test_both_libraries_of_zlib_agree(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Content, streams that end too early, and damage."""
-    monkeypatch.setattr(zlib_points, "is_installed", lambda name: library == "isal")
+    monkeypatch.setattr(zlib_codec, "is_installed", lambda name: library == "isal")
     stored = zlib.compress(CONTENT, 1)
     assert b"".join(ZLIB.decode(Bytes(stored), len(CONTENT))) == CONTENT
     for bad in (

@@ -16,7 +16,7 @@ from asdf._compression import Lz4Compressor
 from support.samples import compressed_block, odd_file
 
 from asdffs.codecs import zstd
-from asdffs.codecs.seeking.lz4_slots import encode_part, encode_to_length
+from asdffs.codecs.lz4 import encode_part, encode_to_length
 from asdffs.document.blocks import committing
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document

@@ -159,17 +159,17 @@ class Chains(Chaining):
 
     def memory(self, stored: Source) -> int:
         """See ``Codec``."""
-        return self.of(stored).memory(stored)
+        return self.codec_for(stored).memory(stored)
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
-        return self.of(stored).decode(stored, size)
+        return self.codec_for(stored).decode(stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``: encode as a chain of only zlib."""
         return self.holding("zlib").encode(content)
 
-    def of(self, stored: Source, order: Callable[[], str] = lambda: "big") -> Chain:
+    def codec_for(self, stored: Source, order: Callable[[], str] = lambda: "big") -> Chain:
         """Return the chain at the beginning of ``stored``; a chain with a ``problem`` if there is no valid one."""
         head = stored.read_at(0, min(_LONGEST, stored.size))
         end = _END.search(head)
