@@ -34,7 +34,7 @@ BREAKS = [
     ("document/serialized.py", "import fuse", FUSE),
     ("format/span.py", "import os", PURE),
     ("arrays/uris.py", "import subprocess", PURE),
-    ("features/browser/pictures/png.py", "import os", PURE),
+    ("features/browser/pictures.py", "import os", PURE),
     ("dialects/base.py", "import io", PURE),
     ("tree/tape.py", "import asdffs.format.header", DOWN),
     ("tree/values.py", "import asdffs.registry", ALONE),

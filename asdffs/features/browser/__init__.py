@@ -1,6 +1,6 @@
 """Pictures of arrays, on a terminal (``asdffs show``), in notebooks, and in a page (``asdffs view``).
 
-``pictures/`` turns numbers into grey levels and PNG, and opens nothing; ``looking`` reads what a picture needs;
+``pictures`` turns numbers into grey levels and PNG, and opens nothing; ``looking`` reads what a picture needs;
 ``app`` answers the requests of the page, after ``guard`` and ``session`` let them pass.
 """
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 def thumbnail_of(array: Shown) -> str:
     """See ``thumbnail``."""
-    from asdffs.features.browser.thumbnail import thumbnail
+    from asdffs.features.browser.looking import thumbnail  # it needs numpy
 
     return thumbnail(array)

@@ -44,13 +44,10 @@ from asdffs.errors import (
     UsageError,
     reason_of,
 )
-from asdffs.features.browser.downloads import download
+from asdffs.features.browser.contents import children, download, parts_of, search
 from asdffs.features.browser.guard import App, Guard
 from asdffs.features.browser.images import Images, Tile, as_json
-from asdffs.features.browser.layout import parts_of
-from asdffs.features.browser.outline import children, search
 from asdffs.features.browser.session import Session
-from asdffs.features.browser.sky import Sky
 
 #: The largest text that is saved, in bytes.
 LARGEST: Final = 64 << 20
@@ -74,15 +71,15 @@ Answer = Callable[[Request], Response]
 
 def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
     """Return the application for ``session``, behind its guard.  ``token``, ``port``, ``awaits``: see ``guard``."""
-    images, sky = Images(session), Sky(session)
+    images = Images(session)
     answers: dict[str, Callable[[Request], Any]] = {
         "facts": lambda request: session.facts(),
         "tree": lambda request: children(session.values(), _text(request, "path") or ".", _number(request, "start")),
         "search": lambda request: search(session.values(), _text(request, "text")),
         "history": lambda request: session.history(),
         "array": lambda request: images.facts(_text(request, "name"), _index(request)),
-        "pixel": lambda request: images.pixel(*_array(request), _number(request, "row"), _number(request, "column")),
-        "sky": lambda request: sky.at(_text(request, "name"), _number(request, "row"), _number(request, "column")),
+        "pixel": lambda request: images.pixel(*_array(request), *_pixel(request)),
+        "sky": lambda request: images.sky(_text(request, "name"), *_pixel(request)),
         "layout": lambda request: parts_of(session),
     }
     pictures: dict[str, Callable[[Request], bytes]] = {
@@ -160,7 +157,7 @@ def _saving(session: Session) -> Callable[[Request], Any]:
 
 
 def _saved(session: Session, text: bytes, over: str) -> Response:
-    return Response(as_json({"version": str(session.save(text, over))}), media_type="application/json")
+    return Response(as_json({"version": session.save(text, over)}), media_type="application/json")
 
 
 # -- what the URL says ------------------------------------------------------------------
@@ -189,6 +186,10 @@ def _index(request: Request) -> list[int]:
 
 def _array(request: Request) -> tuple[str, list[int]]:
     return _text(request, "name"), _index(request)
+
+
+def _pixel(request: Request) -> tuple[int, int]:
+    return _number(request, "row"), _number(request, "column")
 
 
 def _tile(request: Request) -> Tile:

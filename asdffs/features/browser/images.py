@@ -1,36 +1,50 @@
-"""Pictures of arrays in tiles: the browser asks for the parts that it shows, as fine as it shows them.
+"""Pictures of arrays in tiles, and the sky coordinates of their pixels.
 
-A tile is ``SIDE`` pixels wide and high, of every ``step``-th element.  No answer reads more than its tile, except
-from a compressed block.  Black and white are chosen once for an array and a stretch, from a coarse look at all of it.
+The browser asks for the tiles that it shows, as fine as it shows them: a tile is ``SIDE`` pixels wide and high, of
+every ``step``-th element.  No answer reads more than its tile, except from a compressed block.  Black and white are
+chosen once for an array and a stretch, from a coarse look at all of it.  Sky coordinates are those in the header of
+the .fits file of the array, by astropy's WCS.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from asdffs.document.arrays.array import Array
-from asdffs.errors import MissingValueError, UsageError
+from asdffs.errors import AsdffsError, UsageError
+from asdffs.features.browser.contents import view_of
 from asdffs.features.browser.looking import look_at, picture, real
-from asdffs.features.browser.pictures.colours import GREY, coloured
-from asdffs.features.browser.pictures.png import png
-from asdffs.features.browser.pictures.sampling import complete, first_plane, lengths
-from asdffs.features.browser.pictures.stretch import STRETCHES, grey_levels, limits_of
+from asdffs.features.browser.pictures import (
+    GREY,
+    STRETCHES,
+    coloured,
+    complete,
+    first_plane,
+    grey_levels,
+    lengths,
+    limits_of,
+    png,
+)
 from asdffs.features.browser.session import Session
-
-if TYPE_CHECKING:
-    import numpy as np
+from asdffs.storage.backend import read_bytes
 
 SIDE: Final = 256
 #: Pixels of a side of the look that chooses black and white, and of a curve.
 _LOOK: Final = 256
 _CURVE: Final = (256, 1024)
-#: The most limits that are remembered.
-_MOST: Final = 256
+#: How many results are kept: limits of black and white, WCS of arrays.
+_KEPT_LIMITS: Final = 256
+_KEPT_WCS: Final = 64
+#: Bytes of a FITS record, and records of the longest header that is read.
+_RECORD: Final = 2880
+_LONGEST: Final = 64
 
 
 class Tile(NamedTuple):
@@ -42,12 +56,12 @@ class Tile(NamedTuple):
 
 
 class Images:
-    """The pictures of the arrays of ``session``."""
+    """The pictures of the arrays of ``session``, and where their pixels are on the sky."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._limits: OrderedDict[Any, tuple[float, float]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known_limits = functools.lru_cache(_KEPT_LIMITS)(self._limits_of)
+        self._known_wcs = functools.lru_cache(_KEPT_WCS)(self._wcs_of)
 
     def facts(self, name: str, index: Sequence[int]) -> dict[str, Any]:
         """Return what the page shows beside a picture: shape, datatype, statistics of a coarse look.
@@ -55,7 +69,7 @@ class Images:
         ``index``: the positions along the first axes.  Raises as ``look_at``, ``MissingValueError``.
         """
         with self._session.entered():
-            array = self._array(name)
+            array = self._session.array(name)
             look = look_at(array, (*index, ...), _LOOK, _LOOK)
             found: dict[str, Any] = {"shape": array.shape, "dtype": str(array.dtype), "bytes": array.nbytes}
             plane = lengths(look.asked, array.shape)
@@ -74,16 +88,16 @@ class Images:
         if stretch not in STRETCHES or tile.step < 1 or min(tile.row, tile.column) < 0:
             raise UsageError("there is no such tile or stretch")
         with self._session.entered():
-            array = self._array(name)
+            array = self._session.array(name)
             plane = self._plane(array, index)
             values = self._read(array, plane, tile)
-        limits = self._limits_of(name, index, stretch)
+        limits = self._known_limits(name, tuple(index), stretch, self._session.text()[1])
         return png(coloured(grey_levels(values, limits, stretch)[::-1], cmap))
 
     def curve(self, name: str, index: Sequence[int]) -> bytes:
         """Return the curve of an array of one axis, or of one line of it, as PNG."""
         with self._session.entered():
-            look = look_at(self._array(name), (*index, ...), *_CURVE)
+            look = look_at(self._session.array(name), (*index, ...), *_CURVE)
         if look.values.ndim != 1:
             raise UsageError("it has not one axis")
         return png(255 - picture(look, *_CURVE, "linear", GREY))
@@ -91,7 +105,7 @@ class Images:
     def pixel(self, name: str, index: Sequence[int], row: int, column: int) -> dict[str, Any]:
         """Return the value of one element.  Raises ``UsageError`` if it is not there."""
         with self._session.entered():
-            array = self._array(name)
+            array = self._session.array(name)
             place = iter((row, column))
             where = tuple(next(place) if isinstance(key, slice) else key for key in self._plane(array, index))
             try:
@@ -99,11 +113,18 @@ class Images:
             except IndexError as err:
                 raise UsageError(str(err)) from err
 
-    def _array(self, name: str) -> Array:
-        try:
-            return self._session.document.arrays[name]
-        except KeyError as err:
-            raise MissingValueError(f"{name}: there is no such array") from err
+    def sky(self, name: str, row: int, column: int) -> dict[str, Any]:
+        """Return ``longitude`` and ``latitude`` in degrees and ``frame`` of a pixel; nothing if it has none.
+
+        The first question about an array may take seconds, because gwcs computes its WCS.
+        """
+        wcs = self._known_wcs(name, self._session.text()[1])
+        if wcs is None:
+            return {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # astropy's about a header that is not as it would write it
+            longitude, latitude = (float(value) for value in wcs.celestial.pixel_to_world_values(column, row))
+        return {"longitude": round(longitude, 7), "latitude": round(latitude, 7), "frame": wcs.wcs.radesys or "ICRS"}
 
     @staticmethod
     def _plane(array: Array, index: Sequence[int]) -> tuple[Any, ...]:
@@ -118,8 +139,6 @@ class Images:
 
     @staticmethod
     def _read(array: Array, plane: tuple[Any, ...], tile: Tile) -> np.ndarray[Any, Any]:
-        import numpy as np
-
         starts = iter((tile.row * SIDE * tile.step, tile.column * SIDE * tile.step))
         counts = iter(lengths(plane, array.shape))
         part = []
@@ -133,21 +152,26 @@ class Images:
             part.append(slice(start, min(count, start + SIDE * tile.step), tile.step))
         return real(np.asarray(array[tuple(part)]))
 
-    def _limits_of(self, name: str, index: Sequence[int], stretch: str) -> tuple[float, float]:
-        """Return what is black and white in all tiles of an image."""
-        _, version = self._session.text()
-        key = name, tuple(index), stretch, version
-        with self._lock:
-            if key in self._limits:
-                return self._limits[key]
+    def _limits_of(self, name: str, index: tuple[int, ...], stretch: str, version: str) -> tuple[float, float]:
+        """Return what is black and white in all tiles of an image; ``version`` of the text."""
         with self._session.entered():
-            values = look_at(self._array(name), (*index, ...), _LOOK, _LOOK).values
-        found = limits_of(real(values), stretch)
-        with self._lock:
-            self._limits[key] = found
-            while len(self._limits) > _MOST:
-                self._limits.popitem(last=False)
-        return found
+            values = look_at(self._session.array(name), (*index, ...), _LOOK, _LOOK).values
+        return limits_of(real(values), stretch)
+
+    def _wcs_of(self, name: str, version: str) -> Any:
+        """Return the WCS of an array; None if it has none, or astropy is not installed.  ``version`` of the text."""
+        try:
+            from astropy.io.fits import Header
+            from astropy.wcs import WCS
+
+            view = view_of(self._session, "fits", name)
+            with self._session.entered(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                header = _image_header(lambda offset: read_bytes(view.read(offset, _RECORD)), Header)
+                wcs = None if header is None else WCS(header)
+        except (AsdffsError, ImportError, OSError, ValueError):  # it has no .fits file, or none that says where it is
+            return None
+        return wcs if wcs is not None and wcs.has_celestial else None
 
 
 def _plain(value: Any) -> Any:
@@ -163,3 +187,21 @@ def _plain(value: Any) -> Any:
 def as_json(value: Any) -> bytes:
     """Return an answer of the page."""
     return json.dumps(value, allow_nan=False).encode()
+
+
+def _image_header(read: Callable[[int], bytes], parse: Any) -> Any:
+    """Return the first header with an image; None without one.  ``read(offset)`` returns a record."""
+    place = 0
+    while place < _LONGEST * _RECORD:
+        raw = b""
+        while b"END" + b" " * 77 not in raw:
+            piece = read(place)
+            if len(piece) < _RECORD:
+                return None
+            raw, place = raw + piece, place + _RECORD
+        header = parse.fromstring(raw)
+        if header.get("NAXIS", 0) >= 2:
+            return header
+        if header.get("NAXIS", 0):
+            return None
+    return None

@@ -1,4 +1,4 @@
-"""A look at an array: few of its elements, their statistics, and a picture of them.
+"""A look at an array: few of its elements, their statistics, and a picture of them; thumbnails for notebooks.
 
 Of a large array every so-many-th element is read, so a look takes as long for 8 GiB as for 8 MiB; of a compressed
 block, the pieces that have them.  A picture has the first row at the bottom, as pictures of the sky have it.
@@ -6,23 +6,35 @@ block, the pieces that have them.  A picture has the first row at the bottom, as
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from asdffs.document.arrays.array import Array
+import numpy as np
+
+from asdffs.document.arrays.html import Shown
 from asdffs.errors import NotPermittedError, UsageError
-from asdffs.features.browser.pictures.colours import coloured
-from asdffs.features.browser.pictures.curve import curve
-from asdffs.features.browser.pictures.sampling import Index, coarser, complete, first_plane, lengths
-from asdffs.features.browser.pictures.statistics import Statistics, statistics_of
-from asdffs.features.browser.pictures.stretch import grey_levels, limits_of
+from asdffs.features.browser.pictures import (
+    GREY,
+    Index,
+    Statistics,
+    coarser,
+    coloured,
+    complete,
+    curve,
+    first_plane,
+    grey_levels,
+    lengths,
+    limits_of,
+    png,
+    statistics_of,
+)
 from asdffs.limits import LOOK
 
-if TYPE_CHECKING:
-    import numpy as np
-
 _NUMBERS: Final = "biufc"
+#: Pixels of the longer side of a picture.
+_SIDE: Final = 160
 
 
 class Look(NamedTuple):
@@ -48,15 +60,13 @@ class Look(NamedTuple):
         return statistics_of(real(self.values))
 
 
-def look_at(array: Array, index: Sequence[Any], rows: int, columns: int) -> Look:
+def look_at(array: Shown, index: Sequence[Any], rows: int, columns: int) -> Look:
     """Read so many elements of ``array`` that they fit a picture of ``rows`` and ``columns``.
 
     ``index``: integers, slices and ``...``.  Of more than two axes, the first positions of the first axes are taken.
     Of one axis, ten elements for each column are read; of what is not numbers, at most ``LOOK`` bytes, or one
     element.  Raises ``UsageError``, or as ``Array.__getitem__``.
     """
-    import numpy as np
-
     shape = array.shape
     try:
         whole = first_plane(complete(index, shape), shape)
@@ -93,6 +103,15 @@ def picture(look: Look, rows: int, columns: int, stretch: str, cmap: str) -> np.
 
 def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return ``values``, or the absolute values of complex numbers: what a picture shows."""
-    import numpy as np
-
     return np.abs(values) if values.dtype.kind == "c" else values
+
+
+def thumbnail(array: Shown) -> str:
+    """Return an ``img`` of the first image in an array; empty if it is none.  Raises as ``Array.__getitem__``."""
+    if len(array.shape) < 2 or min(array.shape) < 1 or max(array.shape[-2:]) < 2 or array.dtype.kind not in _NUMBERS:
+        return ""
+    pixels = picture(look_at(array, (), _SIDE, _SIDE), _SIDE, _SIDE, "linear", GREY)
+    factor = max(1, _SIDE // max(pixels.shape))  # a small picture is shown larger
+    size = f'width="{pixels.shape[1] * factor}" height="{pixels.shape[0] * factor}" style="image-rendering:pixelated"'
+    source = base64.b64encode(png(pixels)).decode()
+    return f'<img alt="picture of the array" src="data:image/png;base64,{source}" {size}>'

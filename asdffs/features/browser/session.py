@@ -9,8 +9,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
+from asdffs.document.arrays.array import Array
 from asdffs.document.document import Document
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
@@ -18,25 +19,18 @@ from asdffs.errors import MissingValueError, ReadOnlyError, TreeChangedError
 from asdffs.tree.lookups import Values
 
 
-class Version(NamedTuple):
-    """A version of the text: it changes with each commit, here or by another program."""
-
-    generation: int
-    tree: int
-
-    def __str__(self) -> str:
-        return f"{self.generation}-{self.tree}"
-
-
 class Session:
-    """One document.  ``drafts`` and ``history``: None if it is read-only.  ``name``: as the user typed the file."""
+    """One document.  ``drafts`` and ``history``: None if it is read-only.  ``name``: as the user typed the file.
+
+    A version of the text changes with each commit, here or by another program.
+    """
 
     def __init__(self, document: Document, name: str, drafts: Drafts | None, history: History | None) -> None:
         self.document = document
         self.name = name
         self._drafts = drafts
         self._history = history
-        self._values: tuple[Version, Values] | None = None
+        self._values: tuple[str, Values] | None = None
         self._parsing = threading.Lock()
 
     @contextmanager
@@ -55,14 +49,21 @@ class Session:
                 "size": document.whole_size,
                 "blocks": len(document.blocks),
                 "writable": self._drafts is not None,
-                "version": str(self._version()),
+                "version": self._version(),
                 "warnings": [str(warning) for warning in document.report.warnings],
             }
 
-    def text(self) -> tuple[bytes, Version]:
+    def text(self) -> tuple[bytes, str]:
         """Return the text of the tree, and its version."""
         with self.entered() as document:
             return document.tree.text(), self._version()
+
+    def array(self, name: str) -> Array:
+        """Return the array ``name``; the document is entered.  Raises ``MissingValueError``."""
+        try:
+            return self.document.arrays[name]
+        except KeyError as err:
+            raise MissingValueError(f"{name}: there is no such array") from err
 
     def values(self) -> Values:
         """Return the values of the tree, which are parsed once for each version.  Raises ``InvalidTreeError``."""
@@ -74,7 +75,7 @@ class Session:
                 self._values = version, values
             return self._values[1]
 
-    def save(self, text: bytes, over: str) -> Version:
+    def save(self, text: bytes, over: str) -> str:
         """Make ``text`` the tree of the file, durably, if that still has the version ``over``; return the new one.
 
         Raises ``TreeChangedError`` if it has not, ``ReadOnlyError``, ``InvalidTreeError``, or as ``Drafts.commit``;
@@ -83,7 +84,7 @@ class Session:
         if self._drafts is None:
             raise ReadOnlyError("the page is read-only")
         with self.entered() as document:
-            if over != str(self._version()):
+            if over != self._version():
                 self._drafts.keep(text)
                 raise TreeChangedError("the tree was changed since the page read it", path=self.name)
             self._drafts.commit(text)
@@ -108,8 +109,8 @@ class Session:
                         return file.read()
         raise MissingValueError(f"the history has no tree {number}")
 
-    def _version(self) -> Version:
-        return Version(self.document.generation, self.document.tree.version)
+    def _version(self) -> str:
+        return f"{self.document.generation}-{self.document.tree.version}"
 
 
 def _number(path: str) -> int:

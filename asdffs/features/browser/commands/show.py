@@ -1,13 +1,19 @@
-"""``asdffs show FILE [PATH[SLICE]]``: statistics and a picture of an array."""
+"""``asdffs show FILE [PATH[SLICE]]``: statistics and a picture of an array.
+
+The terminal draws by half blocks, sixel or the protocol of kitty, with the package textual-image.
+"""
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.cli.arguments import add_file, add_json, add_remote
 from asdffs.cli.array_places import find_array, format_index
@@ -20,12 +26,12 @@ from asdffs.cli.saying import say
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, UsageError
-from asdffs.features.browser.looking import Look, look_at, picture
-from asdffs.features.browser.pictures.png import png
-from asdffs.features.browser.terminal_pictures import Screen
+from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import parse_path
+
+if TYPE_CHECKING:
+    from asdffs.features.browser.looking import Look
 
 SUMMARY: Final = "statistics and a picture of an array"
 logger = logging.getLogger(__name__)
@@ -38,6 +44,11 @@ _LARGEST: Final = 8192
 _MOST: Final = 100
 #: Characters of these that are printed.
 _LONGEST: Final = 10_000
+#: Rows and columns of pixels for sixel and kitty.
+_FINE: Final = (480, 640)
+_CLASSES: Final = {"half": "HalfcellImage", "sixel": "SixelImage", "kitty": "TGPImage"}
+#: Lines that stay free for the statistics and the prompt.
+_RESERVED: Final = 10
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,8 +70,12 @@ pixels, and the statistics are about these; a larger --size reads more.  The fir
     parser.add_argument("--stretch", choices=("linear", "zscale", "asinh", "log"), default="linear", help="of grey")
     parser.add_argument("--cmap", metavar="NAME", default="gray", help="colour map, such as viridis (default: gray)")
     parser.add_argument("--size", metavar="N", type=int, default=1024, help="most pixels of a side (default: 1024)")
-    kinds = ("auto", "half", "sixel", "kitty", "none")
-    parser.add_argument("--picture", choices=kinds, default="auto", help="how the terminal draws (default: auto)")
+    parser.add_argument(
+        "--picture",
+        choices=("auto", *_CLASSES, "none"),
+        default="auto",
+        help="how the terminal draws (default: auto)",
+    )
     parser.add_argument("--force", action="store_true", help="replace OUT")
     add_json(parser)
     add_remote(parser)
@@ -97,6 +112,9 @@ def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
 
 
 def _show(arguments: argparse.Namespace, array: Array, name: str, index: tuple[Any, ...]) -> None:
+    from asdffs.features.browser.looking import look_at, picture  # it needs numpy
+    from asdffs.features.browser.pictures import png
+
     screen = _screen(arguments)
     rows, columns = (arguments.size, arguments.size) if screen is None else screen.size()
     look = look_at(array, index, rows, columns)
@@ -108,24 +126,28 @@ def _show(arguments: argparse.Namespace, array: Array, name: str, index: tuple[A
     if arguments.png:
         _write(arguments, png(picture(look, max(2, columns // 4), columns, arguments.stretch, arguments.cmap)))
     elif screen is not None and look.is_numeric and look.values.ndim and look.values.size:
-        screen.draw(picture(look, min(rows, _CURVE), columns, arguments.stretch, arguments.cmap))
+        pixels = picture(look, min(rows, _CURVE), columns, arguments.stretch, arguments.cmap)
+        screen.draw(png(pixels), *pixels.shape[:2])
 
 
-def _screen(arguments: argparse.Namespace) -> Screen | None:
+def _screen(arguments: argparse.Namespace) -> _Screen | None:
     """Return where the picture is drawn; None if it is not.
 
     Raises ``NotSupportedError`` if the user asked for a picture that needs a package.
     """
-    if arguments.png or arguments.json:
+    kind = arguments.picture
+    if arguments.png or arguments.json or kind == "none" or (kind == "auto" and not sys.stdout.isatty()):
         return None
     try:
-        screen = Screen(arguments.picture)
-    except NotSupportedError as err:
-        if arguments.picture != "auto":
-            raise
-        logger.warning("no picture: %s", told(err))
+        from textual_image import renderable
+    except ImportError as err:
+        sentence = "pictures on a terminal need textual-image, which is not installed"
+        error = NotSupportedError(sentence, remedy=Remedy.INSTALL_SHOW)
+        if kind != "auto":
+            raise error from err
+        logger.warning("no picture: %s", told(error))
         return None
-    return screen if screen.wanted else None
+    return _Screen(renderable.Image if kind == "auto" else getattr(renderable, _CLASSES[kind]))
 
 
 def _write(arguments: argparse.Namespace, raw: bytes) -> None:
@@ -186,3 +208,26 @@ def _listed(look: Look) -> str:
     import numpy as np
 
     return np.array2string(look.values.ravel()[:_MOST], threshold=_MOST, separator=", ")
+
+
+class _Screen:
+    """A terminal that shows pictures.  ``image``: the class of textual-image that draws them."""
+
+    def __init__(self, image: Any) -> None:
+        self._image = image
+        self._half = "halfcell" in image.__module__
+
+    def size(self) -> tuple[int, int]:
+        """Return the rows and columns of pixels that a picture may have."""
+        if not self._half:
+            return _FINE
+        columns, lines = shutil.get_terminal_size()
+        return max(2, 2 * (lines - _RESERVED)), max(2, columns)
+
+    def draw(self, raw: bytes, rows: int, columns: int) -> None:
+        """Print a picture, which is a PNG of so many ``rows`` and ``columns``."""
+        from rich.console import Console
+
+        place = {"width": columns, "height": -(-rows // 2)} if self._half else {}
+        console = Console(file=sys.stdout, force_terminal=True, color_system="truecolor", width=max(80, columns))
+        console.print(self._image(io.BytesIO(raw), **place))

@@ -28,8 +28,7 @@ from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import NotSupportedError, Remedy, UsageError
-from asdffs.features.browser.guard import App
-from asdffs.features.browser.peers import Listener, are_known
+from asdffs.features.browser.guard import App, Listener, are_known
 from asdffs.features.browser.session import Session
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.urls import is_remote

@@ -1,0 +1,244 @@
+"""Pictures of arrays: numbers become grey levels or colours, and these become PNG.  Pure: no file, no thread.
+
+| stretch  | black and white                                  | between them                                  |
+|----------|--------------------------------------------------|-----------------------------------------------|
+| linear   | percentiles 1 and 99                             | in proportion                                 |
+| zscale   | those of IRAF and DS9, around the median         | in proportion                                 |
+| asinh    | percentiles 1 and 99.9                           | faint differences larger than bright ones     |
+| log      | percentiles 1 and 99.9                           | faint differences much larger                 |
+
+zscale needs astropy.  Colours are those of the package cmap: colour maps of matplotlib, DS9 and others.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from asdffs.errors import NotSupportedError, Remedy, UsageError
+
+#: For each axis an integer, or a slice with a start, a stop and a step.
+Index = tuple[int | slice, ...]
+#: Bars of the histogram.
+BARS: Final = 32
+#: Parts of the elements that are black or white, because a few very bright ones would make all others black.
+_ENDS: Final[Mapping[str, tuple[float, float]]] = {"linear": (1, 99), "asinh": (1, 99.9), "log": (1, 99.9)}
+STRETCHES: Final = ("linear", "zscale", "asinh", "log")
+#: Softening of asinh, and exponent of log, as in DS9 and astropy.
+_ASINH: Final = 0.1
+_LOG: Final = 1000.0
+GREY = "gray"
+_INK: Final = 255
+_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+#: Samples of a pixel -> colour type (PNG, section 11.2.1).
+_COLOUR_TYPES: Final = {1: 0, 3: 2, 4: 6}
+
+
+def complete(index: Sequence[Any], shape: Sequence[int]) -> Index:
+    """Return ``index`` for all axes of ``shape``: ``...`` and missing axes become whole slices.
+
+    Integers are positive in the result, and slices have numbers.  Raises ``IndexError``.
+    """
+    keys = list(index)
+    named = len(keys) - keys.count(Ellipsis)
+    if named > len(shape) or keys.count(Ellipsis) > 1:
+        raise IndexError(f"the array has {len(shape)} axes, and {named} are named")
+    place = keys.index(Ellipsis) if Ellipsis in keys else len(keys)
+    keys[place : place + 1] = [slice(None)] * (len(shape) - named)
+    return tuple(_completed(key, length, axis) for axis, (key, length) in enumerate(zip(keys, shape, strict=True)))
+
+
+def _completed(key: Any, length: int, axis: int) -> int | slice:
+    if isinstance(key, slice):
+        start, stop, step = key.indices(length)
+        if not range(start, stop, step):
+            return slice(0, 0, 1)
+        return slice(start, None if stop < 0 else stop, step)
+    if not -length <= key < length:
+        raise IndexError(f"index {key} is out of bounds for axis {axis}, which has {length}")
+    return int(key) % length
+
+
+def lengths(index: Index, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of what a complete index selects."""
+    found = zip(index, shape, strict=True)
+    return tuple(len(range(*key.indices(length))) for key, length in found if isinstance(key, slice))
+
+
+def first_plane(index: Index, shape: Sequence[int], axes: int = 2) -> Index:
+    """Return an index with at most ``axes`` slices, the last ones: of the others, the first position.
+
+    An index that selects nothing is returned as it is.
+    """
+    if 0 in lengths(index, shape):
+        return index
+    many = [axis for axis, key in enumerate(index) if isinstance(key, slice)]
+    first = dict.fromkeys(many[: max(0, len(many) - axes)])
+    return tuple(_first(key, shape[axis]) if axis in first else key for axis, key in enumerate(index))
+
+
+def _first(key: int | slice, length: int) -> int:
+    return range(*key.indices(length))[0] if isinstance(key, slice) else key
+
+
+def coarser(index: Index, step: int) -> Index:
+    """Return an index that selects every ``step``-th position of each slice."""
+    return tuple(_stepped(key, step) if isinstance(key, slice) else key for key in index)
+
+
+def _stepped(key: slice, step: int) -> slice:
+    return slice(key.start, key.stop, (key.step or 1) * step)
+
+
+class Statistics(NamedTuple):
+    """Facts about numbers.
+
+    ``least``, ``greatest``, ``mean`` and ``deviation`` (the standard one) are of the finite numbers; None without
+    any.  ``numbers``: how many there are; ``nan``, ``infinite``: how many of them are such.  ``bars``: how many
+    finite numbers are in each of equal parts from ``least`` to ``greatest``.
+    """
+
+    numbers: int
+    nan: int
+    infinite: int
+    least: float | None
+    greatest: float | None
+    mean: float | None
+    deviation: float | None
+    bars: tuple[int, ...]
+
+
+def statistics_of(values: np.ndarray[Any, Any]) -> Statistics:
+    """Return the statistics of ``values``, an array of numbers or bools, of any shape."""
+    numbers = values.astype("f8").ravel()
+    finite = numbers[np.isfinite(numbers)]
+    nan = int(np.isnan(numbers).sum())
+    if not finite.size:
+        return Statistics(numbers.size, nan, numbers.size - nan, None, None, None, None, ())
+    with np.errstate(over="ignore", invalid="ignore"):  # the sum of the largest numbers is infinite
+        mean, deviation = float(finite.mean()), float(finite.std())
+        least, greatest = float(finite.min()), float(finite.max())
+    middle, spread = (value if math.isfinite(value) else None for value in (mean, deviation))
+    infinite = numbers.size - nan - finite.size
+    return Statistics(numbers.size, nan, infinite, least, greatest, middle, spread, _bars(finite, least, greatest))
+
+
+def _bars(finite: np.ndarray[Any, Any], least: float, greatest: float) -> tuple[int, ...]:
+    """Return the histogram: one bar if all numbers are equal, none if their range is larger than a float can be."""
+    if least == greatest:
+        return (finite.size,)
+    if not math.isfinite(greatest - least):
+        return ()
+    places = ((finite - least) / (greatest - least) * BARS).astype(int).clip(0, BARS - 1)
+    return tuple(map(int, np.bincount(places, minlength=BARS)))
+
+
+def limits_of(values: np.ndarray[Any, Any], stretch: str = "linear") -> tuple[float, float]:
+    """Return the numbers that are shown black and white, of the finite elements, by the table above.
+
+    They are different, unless there are no two different elements.  Raises ``NotSupportedError`` without astropy.
+    """
+    numbers = values.astype("f8")
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = _zscale(finite) if stretch == "zscale" else map(float, np.percentile(finite, _ENDS[stretch]))
+    return (low, high) if low < high else (float(finite.min()), float(finite.max()))
+
+
+def _zscale(finite: np.ndarray[Any, Any]) -> tuple[float, float]:
+    try:
+        from astropy.visualization import ZScaleInterval
+    except ImportError as err:
+        raise NotSupportedError("zscale needs astropy, which is not installed", remedy=Remedy.INSTALL_SHOW) from err
+    low, high = ZScaleInterval().get_limits(finite)
+    return float(low), float(high)
+
+
+def grey_levels(
+    values: np.ndarray[Any, Any], limits: tuple[float, float], stretch: str = "linear"
+) -> np.ndarray[Any, Any]:
+    """Return uint8: 0 for numbers up to ``limits[0]`` and for NaN, 255 for those from ``limits[1]`` on."""
+    low, high = limits
+    # by halves, because the difference of the largest numbers is larger than a float can be
+    scaled = (values.astype("f8") / 2 - low / 2) / (high / 2 - low / 2 if high > low else 127.5)
+    part = np.nan_to_num(scaled, nan=0.0, posinf=1.0, neginf=0.0).clip(0, 1)
+    if stretch == "asinh":
+        part = np.arcsinh(part / _ASINH) / math.asinh(1 / _ASINH)
+    elif stretch == "log":
+        part = np.log1p(_LOG * part) / math.log1p(_LOG)
+    return (part * 255).astype("u1")
+
+
+def coloured(levels: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """Return the colours of ``levels``, uint8: ``levels`` itself for ``gray``, else with an axis of 3 more.
+
+    Raises ``UsageError`` for an unknown colour map, ``NotSupportedError`` without the package cmap.
+    """
+    if name == GREY:
+        return levels
+    try:
+        from cmap import Colormap
+    except ImportError as err:
+        raise NotSupportedError("colours need cmap, which is not installed", remedy=Remedy.INSTALL_SHOW) from err
+    try:
+        table = Colormap(name).lut(256)
+    except (ValueError, TypeError, KeyError) as err:
+        raise UsageError(f"the colour map {name!r} is not known; try viridis, magma, inferno, turbo or gray") from err
+    colours = (table[:, :3] * 255).round().astype("u1")
+    found: np.ndarray[Any, Any] = colours[levels]
+    return found
+
+
+def curve(values: np.ndarray[Any, Any], limits: tuple[float, float], rows: int, columns: int) -> np.ndarray[Any, Any]:
+    """Return uint8 of ``rows`` and ``columns``: 255 on the curve, 0 elsewhere.  The first row is at the top.
+
+    Each column has a line from the least to the greatest of its elements, and on to those of the column before, so
+    that no peak is lost.  NaN and infinite elements leave a gap.  ``limits``: the values at the bottom and top.
+    """
+    image = np.zeros((rows, columns), "u1")
+    low, high = limits
+    # by halves, because the difference of the largest numbers is larger than a float can be
+    scaled = (values.astype("f8") / 2 - low / 2) / (high / 2 - low / 2 if high > low else 0.5) * (rows - 1)
+    heights = np.where(np.isfinite(scaled), scaled, np.nan).clip(0, rows - 1)
+    before: float | None = None
+    parts = np.array_split(heights, columns) if len(heights) >= columns else _wide(heights, columns)
+    for column, part in enumerate(parts):
+        known = part[np.isfinite(part)]
+        if not known.size:
+            before = None
+            continue
+        first, last = known.min(), known.max()
+        if before is not None:
+            first, last = min(first, before), max(last, before)
+        image[rows - 1 - round(float(last)) : rows - round(float(first)), column] = _INK
+        before = float(known[-1])
+    return image
+
+
+def _wide(heights: np.ndarray[Any, Any], columns: int) -> list[np.ndarray[Any, Any]]:
+    """Return the elements for each column if there are fewer elements than columns: those that lie nearest."""
+    places = np.linspace(0, max(0, len(heights) - 1), columns).round().astype(int)
+    return [heights[place : place + 1] for place in places]
+
+
+def png(pixels: np.ndarray[Any, Any]) -> bytes:
+    """Return an image.
+
+    ``pixels``: uint8, of the shape (rows, columns) for grey levels, or (rows, columns, 3 or 4) for red, green, blue
+    and alpha.  The first row is at the top.
+    """
+    rows, columns = pixels.shape[:2]
+    samples = pixels.shape[2] if pixels.ndim == 3 else 1
+    header = struct.pack(">IIBBBBB", columns, rows, 8, _COLOUR_TYPES[samples], 0, 0, 0)
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # 0: no filter
+    return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(lines, 6)) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
