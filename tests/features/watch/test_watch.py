@@ -25,7 +25,7 @@ from support.watched import Watched, watched
 from asdffs.document.opening import open_document
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
-from asdffs.features.watch.mirroring import Mirror
+from asdffs.features.watch.mirror import Mirror
 
 Call = Callable[..., Done]
 ALL = PROGRAMS | SILENT_PROGRAMS
@@ -180,7 +180,7 @@ def test_half_a_save_is_not_carried(file: Path) -> None:
 
 
 def test_another_program_changes_the_file(file: Path) -> None:
-    """Clean: the directory has it.  At the same time as a save: one is in the file, the other is kept."""
+    """Clean: the directory has it.  At the same time as a save: the watch ends, and both stay as they are."""
     with watched(file, code=7) as watch:
         with watch.stopped(), asdf.open(file, mode="rw", ignore_unrecognized_tag=True) as found:
             found["value"] = 6
@@ -188,15 +188,22 @@ def test_another_program_changes_the_file(file: Path) -> None:
         watch.until(lambda: b"value: 6\n" in watch.tree.read_bytes())
         save(watch, b"value: 7\n", b"value: 6\n")
         watch.until(has(file, b"value: 7\n"))
+        theirs = odd_file().replace(OLD, b"value: 9\n")
         with watch.stopped():
             save(watch, b"value: 8  # mine\n", b"value: 7\n")
-            foreign(file, odd_file().replace(OLD, b"value: 9\n"))
-        watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
-        save(watch, b"value: 10\n", b"value: 9\n")
-        watch.until(has(file, b"value: 10\n"))
-    check_saved(file, 10)
-    assert [b"value: 8  # mine\n" in text for text in kept(file)] == [True]
-    assert "data.asdf.conflict-1.data.asdf" in watch.said
+            mine = watch.tree.read_bytes()
+            foreign(file, theirs)
+        assert watch.process is not None
+        watch.process.wait(LIMIT)
+    assert (file.read_bytes(), watch.tree.read_bytes(), kept(file)) == (theirs, mine, [])
+    sentence = "another program changed it, and data.asdf was saved meanwhile; use --prefer dir or --prefer file"
+    assert f"{file}: some edits are not in the file: {sentence}; kept: {watch.tree}\n" in watch.said
+    assert watch.error == f"{sentence}\n"
+    again = ("watch", "--once", watch.point, file)
+    assert asdffs(*again, environment=watch.environment).returncode == 2
+    assert asdffs(*again, "--prefer", "dir", environment=watch.environment).returncode == 7
+    assert b"value: 8  # mine\n" in file.read_bytes()
+    assert [b"value: 9\n" in text for text in kept(file)] == [True]
 
 
 def test_the_file_is_removed(file: Path) -> None:
@@ -433,17 +440,24 @@ def test_regression_a_change_that_could_not_be_carried_into_the_directory_was_fo
 
 
 def test_regression_refused_files_were_overwritten(file: Path) -> None:
+    """Refused files and a change by another program: all stay, until it is said which wins."""
+    precious = odd_file(tree=None, comments="", blocks=[block_bytes(b"precious")], index="absent")
+    mine = odd_file().replace(OLD, b"value: 1  # mine\n")
     with watched(file, code=7) as watch:
-        precious = odd_file(tree=None, comments="", blocks=[block_bytes(b"precious")], index="absent")
         watch.block(5).write_bytes(precious)
         watch.block(0).write_bytes(b"garbage")
-        watch.tree.write_bytes(odd_file().replace(OLD, b"value: 1  # mine\n"))
+        watch.tree.write_bytes(mine)
         watch.until(lambda: watch.error.count("\n") == 3)
         foreign(file, odd_file().replace(OLD, b"value: 9\n"))
-        watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
-    assert sorted(text[:20] for text in kept(file)) == sorted([precious[:20], b"garbage", odd_file()[:20]])
-    assert any(b"value: 1  # mine\n" in text for text in kept(file))
-    assert watch.error == ""
+        assert watch.process is not None
+        watch.process.wait(LIMIT)
+    files = (watch.block(5), watch.block(0), watch.tree)
+    assert [path.read_bytes() for path in files] == [precious, b"garbage", mine]
+    assert has(file, b"value: 9\n")()
+    done = asdffs("watch", "--once", "--prefer", "file", watch.point, file, environment=watch.environment)
+    assert done.returncode == 7, done.stderr
+    assert b"value: 9\n" in watch.tree.read_bytes()
+    assert sorted(kept(file)) == sorted([precious, b"garbage", mine])
     assert not watch.block(5).exists()
 
 
@@ -587,15 +601,15 @@ def test_regression_a_signal_that_came_while_news_were_taken_hung_the_watch(tmp_
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_regression_a_save_between_look_and_copy_is_kept_once(file: Path, tmp_path: Path) -> None:
-    """Another program replaces the file after watch looked: only the directory's file is kept."""
+def test_regression_a_save_between_look_and_copy_stays(file: Path, tmp_path: Path) -> None:
+    """Another program replaces the file after watch looked: no text is copied or kept beside the file."""
     directory, rejected = tmp_path / "parts", tmp_path / "rejected"
     directory.mkdir()
     rejected.mkdir()
     with closing(open_document(str(file), writable=True)) as document:
         drafts = Drafts(document, str(rejected), History("", []))
         mirror = Mirror(str(directory), "data", document, drafts, lambda name, text: None)
-        mirror.adopt({})
+        mirror.complete()
         tree = directory / mirror.main
         tree.write_bytes(tree.read_bytes().replace(OLD, b"value: 8\n"))
         other = tmp_path / "other"
@@ -603,7 +617,9 @@ def test_regression_a_save_between_look_and_copy_is_kept_once(file: Path, tmp_pa
         os.replace(other, file)
         assert mirror.carry([mirror.main]) == []
         assert "changed" in mirror.trouble[mirror.main]
-        assert mirror.look()
-        assert b"value: 9\n" in tree.read_bytes()
-    assert [b"value: 8\n" in text for text in kept(file)] == [True]
+        assert not mirror.look()
+        assert mirror.conflict == [mirror.main]
+        assert b"value: 8\n" in tree.read_bytes()
+    assert has(file, b"value: 9\n")()
+    assert kept(file) == []
     assert list(rejected.iterdir()) == []

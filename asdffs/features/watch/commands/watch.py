@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 from asdffs.cli.commands.explode import make_directory
@@ -32,8 +33,8 @@ from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.document.scanning import resolve
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
-from asdffs.features.watch.mirror_record import MirrorRecord, digest_of, read_record
-from asdffs.features.watch.mirroring import Mirror
+from asdffs.features.watch import MirrorRecord, digest_of, read_record
+from asdffs.features.watch.mirror import Mirror
 from asdffs.storage.backend import Signature
 from asdffs.storage.new_file import mode_of_copy
 from asdffs.storage.watch import DirectoryWatch, Watch
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at all files.
 _LOOK: Final = 1.0
+_CHOOSE: Final = "use --prefer dir or --prefer file"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +57,9 @@ example:
 
 For places without FUSE.  DIR is an exploded form of FILE; if it is empty or missing, it is written first.
 Every save in DIR is written into FILE in place: a valid tree, and the bytes of blocks that differ.  A refused tree
-is reported here and in DIR/.asdffs/error.  Changes of FILE by other programs are written into DIR.  Ctrl-C or
-SIGTERM writes what is left and finishes FILE; the exit code is 7 if something was saved beside it.
+is reported here and in DIR/.asdffs/error.  Changes of FILE by other programs are written into DIR; if both were
+changed, watch ends.  Ctrl-C or SIGTERM writes what is left and finishes FILE.  The exit code is 7 if something that
+was saved is not in FILE.
 """
     parser.add_argument("directory", metavar="DIR", help="exploded form")
     parser.add_argument("file", metavar="FILE", help="ASDF file")
@@ -154,7 +157,7 @@ class _Watching:
     # -- the start --------------------------------------------------------
 
     def _begin(self, prefer: str | None) -> None:
-        """Have the directory and the file the same.  Raises ``UsageError`` when it is not known which is right."""
+        """Make the directory and the file equal.  Raises ``UsageError`` when it is not known which is right."""
         mirror = self._mirror
         names = mirror.folder.names()
         if mirror.main not in names and not numbered(names, mirror.stem):
@@ -162,19 +165,25 @@ class _Watching:
             return
         record = read_record(self._places.mirrors, mirror.folder.directory)
         now = mirror.signatures()
-        safe = {name: mark for name, mark in now.items() if record.is_seen(name, mark)}
-        differing = [name for name in now if self._is_other(record, name, now[name])]
-        newer = self._newer(record, {name: now[name] for name in differing})
+        is_file = record.is_file(self._document.signature)
+        differing = {n: now[n] for n in now if not (is_file and record.is_seen(n, now[n])) and mirror.differs(n)}
+        newer = self._newer(record, differing)
         if not prefer and not newer:
-            raise self._unknown(differing)
+            sentence = (
+                f"differs from {self._document.path} in {_some(differing)}, and it is not known which is right; "
+            )
+            more = "or explode the file into an empty directory"
+            raise UsageError(f"{sentence}{_CHOOSE}, {more}", path=mirror.folder.directory)
         if (prefer or newer) == "dir":
             if newer != "dir":
-                mirror.keep_of_file(differing)
-            mirror.seen = {name: mark for name, mark in now.items() if name not in differing}
-            self._carry(differing)
+                mirror.keep_of_file(list(differing))
+            mirror.seen = {name: found for name, found in now.items() if name not in differing}
+            self._carry(list(differing))
             mirror.complete()
         else:
-            mirror.adopt({} if prefer else safe)
+            if newer != "file":
+                mirror.keep_of_directory(list(differing))
+            mirror.refresh(now)
         self._remember()
 
     def _explode(self, names: list[str]) -> None:
@@ -189,31 +198,13 @@ class _Watching:
         mirror.seen = mirror.signatures()
         self._remember()
 
-    def _is_other(self, record: MirrorRecord, name: str, now: Signature) -> bool:
-        """Whether a file has other content than the ASDF file."""
-        if record.is_file(self._document.signature) and record.is_seen(name, now):
-            return False
-        try:
-            return self._mirror.differs(name)
-        except (AsdffsError, OSError):
-            return True
-
     def _newer(self, record: MirrorRecord, differing: dict[str, Signature]) -> str:
-        """``dir`` or ``file``: the one that was changed since the last watch; empty if that is not known."""
+        """Return which one was changed since the last watch: ``dir`` or ``file``; empty if that is not known."""
         if record.is_file(self._document.signature):
             return "dir"
         if all(record.is_seen(name, now) for name, now in differing.items()):
             return "file"
         return "dir" if record.is_interrupted(self._document.tree.text(), differing) else ""
-
-    def _unknown(self, differing: list[str]) -> UsageError:
-        """Return the error for a directory and a file that were both changed."""
-        names = ", ".join(differing[:3]) + (" ..." if len(differing) > 3 else "")
-        return UsageError(
-            f"differs from {self._document.path} in {names}, and it is not known which is right; "
-            "use --prefer dir or --prefer file, or explode the file into an empty directory",
-            path=self._mirror.folder.directory,
-        )
 
     # -- while it runs ----------------------------------------------------
 
@@ -225,7 +216,7 @@ class _Watching:
         for watch in watches:
             watch.start()
         try:
-            while not self._news.ending:
+            while not self._news.ending and not self._mirror.conflict:
                 self._turn(*self._news.take())
         finally:
             for watch in watches:
@@ -236,8 +227,7 @@ class _Watching:
     def _turn(self, closed: set[str], idle: bool) -> None:  # noqa: FBT001 - as ``take`` gives them
         """Write complete files that were ``closed`` or stay unchanged into the ASDF file; finish it when ``idle``."""
         if self._look():
-            ready = self._ready(closed)
-            if ready:
+            if ready := self._ready(closed):
                 self._carry(ready)
                 self._remember()
             elif idle and self._document.pending:
@@ -264,21 +254,23 @@ class _Watching:
 
         Raises ``StaleFileError`` if the ASDF file is gone.
         """
+        path = self._document.path
         try:
             if self._mirror.look():
-                logger.warning("%s was changed by another program; the directory has it", self._document.path)
+                logger.warning("%s was changed by another program; the directory has it", path)
                 self._remember()
         except StaleFileError:
             raise
         except (AsdffsError, OSError) as err:  # it is being written, or the directory cannot be; look again
             if not os.path.isdir(self._mirror.folder.directory):
                 raise
-            self._failure = (
-                f"{self._document.path}: what another program did to it is not in the directory yet: {told(err)}"
-            )
+            self._failure = f"{path}: what another program did to it is not in the directory yet: {told(err)}"
             return False
-        self._failure = ""
-        return True
+        conflict = self._mirror.conflict
+        self._failure = (
+            f"another program changed it, and {_some(conflict)} was saved meanwhile; {_CHOOSE}" if conflict else ""
+        )
+        return not conflict
 
     def _carry(self, names: list[str], *, last: bool = False) -> None:
         for name in self._mirror.carry(names, last=last):
@@ -302,7 +294,7 @@ class _Watching:
 
     def _remember(self, carrying: str = "", trees: tuple[str, ...] = ()) -> None:
         mirror = self._mirror
-        seen = {name: mark for name, mark in mirror.seen.items() if name not in mirror.trouble}
+        seen = {name: found for name, found in mirror.seen.items() if name not in mirror.trouble}
         record = MirrorRecord(mirror.folder.directory, self._document.known_signature, seen, carrying, trees)
         record.write(self._places.mirrors)
 
@@ -314,7 +306,7 @@ class _Watching:
     # -- the end ----------------------------------------------------------
 
     def _end(self) -> None:
-        """Carry what is left, finish the file, and tell.  Raises as ``raise_report``."""
+        """Carry what is left, finish the file, and tell.  Raises as ``raise_outcome``."""
         mirror, document = self._mirror, self._document
         if self._look():
             self._carry([*mirror.waiting(), *mirror.trouble], last=True)
@@ -325,8 +317,15 @@ class _Watching:
         self._tell()
         if keep_beside(document, list, list, list, self._places.spool):
             self._state.release()
-        if not mirror.owed:
+        if not mirror.behind:
             self._remember()
         outcome = document.report.outcome
         say(*(f"asdffs: {document.path}: {note}" for note in outcome.notes), file=sys.stderr)
-        raise_outcome(document.path, outcome._replace(failures=[*outcome.failures, *self._troubles()]))
+        kept = [*outcome.kept, *map(mirror.folder.path, mirror.conflict)]
+        raise_outcome(document.path, outcome._replace(kept=kept, failures=[*outcome.failures, *self._troubles()]))
+
+
+def _some(names: Iterable[str]) -> str:
+    """Return the first names for a message."""
+    first = list(names)
+    return ", ".join(first[:3]) + (" ..." if len(first) > 3 else "")
