@@ -7,11 +7,11 @@ from pathlib import Path
 from setuptools import setup
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE / "scripts")]
+
+from shell_files import completions, pages  # noqa: E402
 
 from asdffs import __version__  # noqa: E402
-from asdffs.cli.completions import completions  # noqa: E402
-from asdffs.cli.manual import pages  # noqa: E402
 
 #: Where a package index finds the pages and pictures that README links to.
 PAGES = f"https://github.com/asdffs/asdffs/blob/v{__version__}/"

@@ -38,8 +38,7 @@ Setter = Callable[[MountOptions, str], MountOptions]
 def parse_options(texts: list[str]) -> MountOptions:
     """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` for an unknown or malformed option."""
     chosen = MountOptions()
-    values = {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
-    values = _VALUES | {name: value for name, value in values.items() if name not in _VALUES}
+    values = _values()
     for word in (word for text in texts for word in text.split(",") if word):
         name, equals, value = word.partition("=")
         if word in _KERNEL:
@@ -54,9 +53,19 @@ def parse_options(texts: list[str]) -> MountOptions:
             usage = name if name in _FLAGS else f"{name}={values[name][0]}"
             raise UsageError(f"'{word}' is not a valid mount option; write '{usage}'")
         elif word not in _TOLERATED and not word.startswith(("x-", "comment=")):
-            known = (*_FLAGS, *_REMOTE_FLAGS, *(f"{name}={usage}" for name, (usage, _) in values.items()))
-            raise UsageError(f"unknown mount option '{word}'; known are {', '.join(known)}")
+            raise UsageError(f"unknown mount option '{word}'; known are {', '.join(usages())}")
     return chosen
+
+
+def usages() -> list[str]:
+    """Return how each option is written: ``ro``, ``uid=N``."""
+    return [*_FLAGS, *_REMOTE_FLAGS, *(f"{name}={usage}" for name, (usage, _) in _values().items())]
+
+
+def _values() -> dict[str, tuple[str, Setter]]:
+    """Return the options with a value: how the value is written, and what sets it."""
+    formats = (name for name in registry.names("formats") if name not in _VALUES)
+    return _VALUES | {name: ("on|off", _set_format(name)) for name in formats}
 
 
 def _set_id(name: str) -> Setter:

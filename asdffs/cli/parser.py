@@ -66,22 +66,17 @@ def command_module(name: str) -> Any:
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of a command line; exit with 2 and the usage of the command if it is wrong."""
     first = words[0] if words else ""
-    parser, commands = _parsers([first] if first in registry.names("commands") else command_names(), first)
+    parser, commands = make_parsers([first] if first in registry.names("commands") else command_names(), first)
     arguments, others = parser.parse_known_args(words)
     if others:
         commands[arguments.command].error(f"unrecognized arguments: {' '.join(others)}")
     return arguments
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    return _parsers(command_names(), None)[0]
-
-
-def _parsers(
+def make_parsers(
     names: Sequence[str], wanted: str | None
 ) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """Return the parser of the commands ``names``, and that of each command.
+    """Return the parser of the command line with the commands ``names``, and the parser of each command.
 
     ``wanted``: the only command whose arguments are added, because its module is imported for them; None: all.
     """

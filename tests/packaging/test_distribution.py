@@ -17,8 +17,11 @@ import pytest
 from support.mounts import run
 
 from asdffs import __version__
-from asdffs.cli.completions import completions
-from asdffs.cli.manual import pages
+
+pytest.importorskip("shtab")
+pytest.importorskip("argparse_manpage")
+
+from shell_files import completions, pages
 
 pytestmark = pytest.mark.long
 

@@ -144,12 +144,12 @@ def _prepare() -> None:
     import pkgutil
 
     import asdffs
-    from asdffs.cli.parser import build_parser
+    from asdffs.cli.parser import command_names, make_parsers
     from asdffs.errors import AsdffsError
     from asdffs.mount.binding import load_binding
     from asdffs.registry import KINDS, each
 
-    build_parser()
+    make_parsers(command_names(), None)
     for module in pkgutil.walk_packages(asdffs.__path__, "asdffs."):
         if not module.name.startswith(_HEAVY):
             importlib.import_module(module.name)
