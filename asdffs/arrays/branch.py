@@ -1,21 +1,28 @@
-"""Branches of a tree: the mappings and sequences that lead to arrays.
+"""Branches of a tree: the mappings and sequences that lead to arrays, and the references between them.
 
 An alias, a merge key and a ``$ref`` into the same tree lead to the branch that they refer to.  So a branch may have
 several parents, but there are no cycles.  Branches do not change after the outline was read, except ``stamp`` and
-``listing``.
+``listing``.  Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray
+from asdffs.errors import InvalidTreeError
+from asdffs.limits import REFERENCES
 from asdffs.tree.paths import Path
 
 #: The largest number of digits in an item number.
-_LONGEST = 20
+_LONGEST: Final = 20
+#: The longest chain of references: each takes a few levels of Python's recursion.
+_FARTHEST: Final = 100
+#: The tag of a quantity, a value with a unit (schema unit/quantity).
+_QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
 
 
 class Scalar(NamedTuple):
@@ -227,3 +234,92 @@ def pointer_keys(fragment: str) -> list[str]:
     if not pointer:
         return []
     return [key.replace("~1", "/").replace("~0", "~") for key in pointer.removeprefix("/").split("/")]
+
+
+#: The mapping or sequence that has a reference, its key there, and the reference.
+Reference = tuple[Branch, str | int, Branch]
+
+
+class References:
+    """Replaces each ``$ref`` below ``root`` by the branch that it refers to (section References).
+
+    A reference may point to or through another one, forward or back; each is followed once.  A reference to another
+    file stays a branch of its own, with ``elsewhere``.
+    """
+
+    def __init__(self, root: Branch) -> None:
+        self._root = root
+        self._targets: dict[int, Branch | None] = {}
+        self._following: set[int] = set()
+        self._budget = REFERENCES
+
+    def join(self, references: Iterable[Reference]) -> None:
+        """Replace each reference by its target.
+
+        A reference without a target, or to a branch that contains it, stays as it is.  Raises ``InvalidTreeError``
+        if the search for cycles takes too long.
+        """
+        found = [(above, key, self._target_of(branch)) for above, key, branch in references]
+        for above, key, target in found:
+            if target is None or self._is_below(above, target):
+                continue
+            above.add(key, target)
+            if target.elsewhere is not None:  # the other file may have arrays
+                target.hold()
+
+    def _target_of(self, branch: Branch) -> Branch | None:
+        """Return the final target of a reference, or ``branch`` itself if it is none; None without a target."""
+        if branch.reference is None or branch.elsewhere is not None:
+            return branch
+        if id(branch) in self._following or len(self._following) >= _FARTHEST:
+            return None  # a cycle, or too long a chain
+        if id(branch) not in self._targets:
+            self._following.add(id(branch))
+            self._targets[id(branch)] = self._pointed(branch, branch.reference)
+            self._following.remove(id(branch))
+        return self._targets[id(branch)]
+
+    def _pointed(self, branch: Branch, reference: str) -> Branch | None:
+        file, _, fragment = reference.partition("#")
+        if file:
+            branch.elsewhere = reference
+            return branch
+        return walk(self._root, fragment, self._target_of) if fragment else None
+
+    def _is_below(self, branch: Branch, other: Branch) -> bool:
+        """Return whether ``branch`` is ``other`` or inside it."""
+        rest, seen = [branch], {id(branch)}
+        while rest:
+            now = rest.pop()
+            if now is other:
+                return True
+            self._budget -= 1 + len(now.above)
+            if self._budget < 0:
+                raise InvalidTreeError(
+                    f"references lead to each other without end: at most {REFERENCES:,} steps are made",
+                    line=branch.line,
+                )
+            new = [above for above in now.above if id(above) not in seen]
+            seen.update(map(id, new))
+            rest += new
+        return False
+
+
+def is_quantity(branch: Branch) -> bool:
+    """Return whether ``branch`` is a quantity: a value with a unit."""
+    return _QUANTITY.fullmatch(branch.tag) is not None
+
+
+def quantity_of(array: Branch) -> Branch | None:
+    """Return the quantity whose value ``array`` is; None if it is that of none."""
+    above = array.above[0] if array.above else None
+    return above if above is not None and is_quantity(above) else None
+
+
+def home_of(array: Branch) -> tuple[Branch | None, str]:
+    """Return the mapping or sequence in which an array stands, and its unit; a quantity stands for its value."""
+    quantity = quantity_of(array)
+    if quantity is None:
+        return (array.above[0] if array.above else None), ""
+    unit = quantity.scalars.get("unit", Scalar("", plain=False)).text
+    return (quantity.above[0] if quantity.above else None), unit

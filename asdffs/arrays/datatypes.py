@@ -1,4 +1,4 @@
-"""Converts datatypes of the tree to numpy's notation: ``>f4``, ``|S5``, ``[('a', '<i4'), ...]``.
+"""Datatypes of the tree: their size, and their notation in numpy: ``>f4``, ``|S5``, ``[('a', '<i4'), ...]``.
 
 Implements the schema core/ndarray (``datatype``, ``byteorder``): names of numbers, ``[ascii, n]``, ``[ucs4, n]``, and
 records whose fields may have a byteorder and a shape of their own.  Pure; does not import numpy.
@@ -6,6 +6,8 @@ records whose fields may have a byteorder and a shape of their own.  Pure; does 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from asdffs.errors import InvalidArrayError
@@ -23,6 +25,8 @@ _KINDS: Final = {
 _ORDERS: Final = {"big": ">", "little": "<"}
 #: numpy's limit on the size of an element, in bytes.
 _LARGEST: Final = (1 << 31) - 1
+#: Offsets and sizes of blocks have 64 bits; larger numbers are not valid.
+_LARGEST_OFFSET: Final = 1 << 63
 
 Descr = str | list[tuple[Any, ...]]
 
@@ -81,3 +85,46 @@ def _field(field: Any, byteorder: str | None) -> tuple[Any, ...]:
 
 def _shown(value: Any) -> str:
     return repr(value)[:60]
+
+
+def item_size(datatype: Any) -> int | None:
+    """Return the bytes of one element of ``datatype`` (a name, ``[ascii|ucs4, n]``, or a record); None if unknown."""
+    if isinstance(datatype, str):
+        return int(_KINDS[datatype][1:]) if datatype in _KINDS else None
+    if isinstance(datatype, list) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
+        return datatype[1] * (1 if datatype[0] == "ascii" else 4) if is_length(datatype[1]) else None
+    if isinstance(datatype, list) and datatype:
+        sizes = [_field_size(field) for field in datatype]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+    return None
+
+
+def _field_size(field: Any) -> int | None:
+    if not isinstance(field, dict):
+        return item_size(field)
+    size = item_size(field.get("datatype"))
+    shape = integers(field.get("shape", []))
+    return size * math.prod(shape) if size is not None and shape is not None else None
+
+
+def float_orders(datatype: Any, byteorder: str | None) -> Iterator[str | None]:
+    """Yield the byteorders of the floats in an array: its own, or those of the fields of a record."""
+    if datatype in ("float32", "float64"):
+        yield byteorder
+    for field in datatype if isinstance(datatype, list) else ():
+        if isinstance(field, dict):
+            yield from float_orders(field.get("datatype"), field.get("byteorder") or byteorder)
+        elif isinstance(field, str):
+            yield from float_orders(field, byteorder)
+
+
+def integers(value: Any) -> tuple[int, ...] | None:
+    """Return a list of lengths, strides or offsets as a tuple; None if it is something else."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(is_length(n) for n in value):
+        return tuple(value)
+    return None
+
+
+def is_length(value: Any) -> bool:
+    """Return whether ``value`` is an integer that offsets and sizes can have."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_OFFSET

@@ -7,27 +7,20 @@ core/ndarray, as far as sizes are concerned.  Pure functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.chunked import Chunked, described, is_chunked, parse_chunked
+from asdffs.arrays.datatypes import integers, is_length, item_size
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.paths import Path
-from asdffs.tree.tagged import Found
+from asdffs.tree.rules import check_tree
+from asdffs.tree.tagged import Found, find_tagged
+from asdffs.tree.tape import Tape
 
-_ITEM_SIZES = {
-    **{f"{kind}int{bits}": bits // 8 for kind in ("", "u") for bits in (8, 16, 32, 64)},
-    "float16": 2,
-    "float32": 4,
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
-    "bool8": 1,
-}
-_STATED = ("offset", "strides", "shape")
-#: Offsets and sizes of blocks have 64 bits; larger numbers are not valid.
-_LARGEST = 1 << 63
+_SKIP: Final = frozenset({"data"})
+_STATED: Final = ("offset", "strides", "shape")
 
 
 class Ndarray(NamedTuple):
@@ -81,41 +74,6 @@ class Ndarray(NamedTuple):
         return "/".join(map(str, self.path))
 
 
-def item_size(datatype: Any) -> int | None:
-    """Return the bytes of one element of ``datatype`` (a name, ``[ascii|ucs4, n]``, or a record); None if unknown."""
-    if isinstance(datatype, str):
-        return _ITEM_SIZES.get(datatype)
-    if isinstance(datatype, list) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
-        return datatype[1] * (1 if datatype[0] == "ascii" else 4) if _is_length(datatype[1]) else None
-    if isinstance(datatype, list) and datatype:
-        sizes = [_field_size(field) for field in datatype]
-        return None if None in sizes else sum(size or 0 for size in sizes)
-    return None
-
-
-def _field_size(field: Any) -> int | None:
-    if not isinstance(field, dict):
-        return item_size(field)
-    size = item_size(field.get("datatype"))
-    shape = _integers(field.get("shape", []))
-    return size * math.prod(shape) if size is not None and shape is not None else None
-
-
-def float_orders(array: Ndarray) -> list[str | None]:
-    """Return the byteorders of the floats in an array: its own, or those of the fields of a record."""
-    return list(_float_orders(array.datatype, array.byteorder))
-
-
-def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
-    if datatype in ("float32", "float64"):
-        yield order
-    for field in datatype if isinstance(datatype, list) else ():
-        if isinstance(field, dict):
-            yield from _float_orders(field.get("datatype"), field.get("byteorder") or order)
-        elif isinstance(field, str):
-            yield from _float_orders(field, order)
-
-
 def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
     """Return the ndarray that a mapping describes; invalid parts are None or defaults, see ``odd``."""
     value = dialect.ndarray(found.value) if isinstance(found.value, dict) else {}
@@ -124,11 +82,11 @@ def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
     return Ndarray(
         path=found.path,
         source=source if isinstance(source, (int, str)) else None,
-        shape=_integers(value.get("shape")),
+        shape=integers(value.get("shape")),
         datatype=value.get("datatype"),
         byteorder=value.get("byteorder"),
-        offset=offset if _is_length(offset) else 0,
-        strides=_integers(value.get("strides")),
+        offset=offset if is_length(offset) else 0,
+        strides=integers(value.get("strides")),
         line=found.line,
         row=_row(value.get("shape")),
         inline="data" in value or not isinstance(found.value, dict),
@@ -154,20 +112,27 @@ def chunked_of(found: Found) -> Ndarray | None:
 def _is_right(name: str, value: dict[str, Any]) -> bool:
     stated = value[name]
     if name == "offset":
-        return _is_length(stated) and stated >= 0
-    return _integers(stated) is not None or (name == "shape" and _row(stated) is not None)
+        return is_length(stated) and stated >= 0
+    return integers(stated) is not None or (name == "shape" and _row(stated) is not None)
 
 
 def _row(shape: Any) -> tuple[int, ...] | None:
     """Return the lengths after ``*`` (schema core/ndarray: only the first length may be ``*``)."""
-    return _integers(shape[1:]) if isinstance(shape, list) and shape[:1] == ["*"] else None
+    return integers(shape[1:]) if isinstance(shape, list) and shape[:1] == ["*"] else None
 
 
-def _integers(value: Any) -> tuple[int, ...] | None:
-    if isinstance(value, Sequence) and not isinstance(value, str) and all(_is_length(n) for n in value):
-        return tuple(value)
-    return None
+def find_arrays(
+    text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
+) -> tuple[Ndarray, ...]:
+    """Return all ndarrays of the tree in ``text``, after a check of the whole tree (``check_tree``).
+
+    ``unique``: refuse duplicate keys.  Raises as ``Tape``.
+    """
+    tape = Tape(text, go_on)
+    check_tree(tape, unique=unique)
+    return tuple(arrays_of(tape, dialect))
 
 
-def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+def arrays_of(tape: Tape, dialect: Dialect) -> Iterator[Ndarray]:
+    """Yield all ndarrays of a tree, one at a time: there may be a million.  Raises ``InvalidTreeError``."""
+    return (ndarray_of(found, dialect) for found in find_tagged(tape, dialect.is_ndarray, _SKIP))

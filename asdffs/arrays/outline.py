@@ -4,6 +4,14 @@ An alias, a merge key and a ``$ref`` into the same tree lead to the branch that 
 several parents.  There are no cycles: a ``$ref`` to a branch that contains it is left out.  A ``$ref`` to another
 file is a branch with ``elsewhere``.
 
+The columns of a table have names, so that paths of arrays have ``flux`` where the tree has item 3 of a list.  Names
+that are not one for each column, and each different, are not used.
+
+| the table                                   | names of the items of ``columns``     |
+|---------------------------------------------|---------------------------------------|
+| astropy's ``table``, also those of DKIST    | its list ``colnames``                 |
+| ``core/table``                              | the ``name`` of each column           |
+
 Most of a large tree leads to no array, and is passed over without a look at its rows.
 
 Spans are in characters.  Pure; built once per tree.
@@ -17,11 +25,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, Outline, Scalar
+from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar
 from asdffs.arrays.chunked import is_chunked
-from asdffs.arrays.columns import COLNAMES, COLUMNS, name_columns
 from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of
-from asdffs.arrays.references import Reference, References
 from asdffs.dialects.base import Dialect
 from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS
@@ -37,6 +43,10 @@ _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 _SOUGHT: Final = ("$ref", "\\", *sorted(_METADATA))
 #: A scalar with more characters, quotes and escapes included, is longer than that.
 _MOST_WRITTEN: Final = 12 * _LONGEST
+#: Keys of a table.
+COLUMNS: Final = "columns"
+_COLNAMES: Final = "colnames"
+_NAME: Final = "name"
 #: Attributes that are equal in many arrays.
 _SHARED: Final = ("shape", "datatype", "byteorder", "strides", "row")
 
@@ -152,7 +162,7 @@ class _Walk:
         for source in merged:
             self._merge(branch, source)
         if COLUMNS in branch.children:
-            name_columns(branch, self._names_in(row))
+            _name_columns(branch, self._names_in(row))
 
     def _merge(self, branch: Branch, source: int) -> None:
         """Add the children of the mapping ``source`` that ``branch`` does not have."""
@@ -168,7 +178,7 @@ class _Walk:
         tape = self._tape
         for name, _, value in keyed(tape, row):
             target = tape.target(value)
-            if name == COLNAMES and tape.kind[target] not in (SCALAR, *MAPPINGS):
+            if name == _COLNAMES and tape.kind[target] not in (SCALAR, *MAPPINGS):
                 items = [tape.target(item) for item in tape.items(target)]
                 return [scalar_value(tape, item) if tape.kind[item] == SCALAR else None for item in items]
         return []
@@ -290,3 +300,25 @@ def _places_of(word: str, text: str) -> Iterator[int]:
     while place >= 0:
         yield place
         place = text.find(word, place + 1)
+
+
+def _name_columns(table: Branch, stated: list[Any]) -> None:
+    """Set the labels of the columns of ``table``, if it has a list of columns.
+
+    ``stated``: the items of its list ``colnames``, empty without one.
+    """
+    columns = table.children.get(COLUMNS)
+    if columns is None or columns.mapping or columns.array is not None:
+        return
+    names: dict[str | int, Any] = (
+        dict(enumerate(stated)) if _COLNAMES in table.children else _names_of_columns(columns)
+    )
+    if not all(isinstance(name, str) for name in names.values()) or len(set(names.values())) < len(names):
+        return
+    if columns.children.keys() <= names.keys():
+        for key, column in columns.children.items():
+            column.label = names[key]
+
+
+def _names_of_columns(columns: Branch) -> dict[str | int, Any]:
+    return {key: column.scalars[_NAME].text for key, column in columns.children.items() if _NAME in column.scalars}

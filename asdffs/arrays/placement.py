@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from asdffs.arrays.datatypes import descr_of
-from asdffs.arrays.ndarrays import Ndarray, item_size
+from asdffs.arrays.datatypes import descr_of, item_size
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.errors import InvalidArrayError
 
 #: The largest size of an array, in bytes; file sizes have 63 bits, and include more than the array.

@@ -3,9 +3,10 @@
 Known are the entries of one large mapping of the last text: the tree itself, or a mapping near its root.  They are
 read one after the other, so what PyYAML says of an entry does not depend on the entries before it, if it begins as an
 entry.  Entries at the start and at the end of the mapping that are the same as in the last text, and have no tag,
-anchor or alias, are left out (``plain_entries``).  What is before and behind the mapping is read, and so are the
-entries next to the change, which must begin where they did, in the same column.  So nothing in the change, such as a
-quote without its end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
+anchor, alias or ``$ref``, are left out: they have no array and lead to none.  Their lines stay, without content, so
+that line numbers stay the same.  What is before and behind the mapping is read, and so are the entries next to the
+change, which must begin where they did, in the same column.  So nothing in the change, such as a quote without its
+end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from asdffs.arrays.byte_offsets import ByteOffsets
-from asdffs.arrays.plain_entries import Shortened, find_indicators, plain_runs, without
 from asdffs.format.difference import common_prefix, common_suffix
+from asdffs.format.tree_extent import find_in_pieces
 from asdffs.tree.rules import key_value
 from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
 from asdffs.tree.values import is_merge
 
+#: Characters between two places whose offsets in bytes are known.
+_STEP: Final = 2048
+#: An entry that has an array, or leads to one, has one of these: YAML's indicators of tags, anchors and aliases, or
+#: the first letter of ``$ref``, or a backslash, by which that may be escaped.  Single bytes are found fast.
+_INDICATORS: Final = (b"!", b"&", b"*", b"\\", b"$")
+#: Ends of lines besides LF and CR LF (YAML 1.1, section 4.1.4).
+_OTHER_BREAKS: Final = tuple(end.encode() for end in ("\x85", "\u2028", "\u2029"))
 #: White space, and a comment, between two tokens.
 _SPACE: Final = re.compile(r"\s*")
 _COMMENT: Final = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
@@ -32,6 +39,115 @@ _MANY: Final = 8
 _NEAR: Final = 3
 #: When one entry changes, four are read: that one, the two next to it, and the first one of the mapping.
 _READ_AGAIN: Final = 4
+
+
+class ByteOffsets:
+    """Converts offsets of ``text`` in characters, as PyYAML has them, and in bytes of UTF-8.
+
+    Needs little memory for a large text, because it is never encoded as a whole.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._bytes = array("Q", [0])
+        if not text.isascii():
+            for place in range(0, len(text), _STEP):
+                self._bytes.append(self._bytes[-1] + len(text[place : place + _STEP].encode()))
+
+    def convert(self, offsets: Iterable[int]) -> array[int]:
+        """Return ``offsets`` in bytes."""
+        return array("Q", offsets if len(self._bytes) == 1 else map(self._converted, offsets))
+
+    def _converted(self, offset: int) -> int:
+        number = offset // _STEP
+        return self._bytes[number] + len(self._text[number * _STEP : offset].encode())
+
+    def character(self, offset: int) -> int:
+        """Return the offset in characters of the byte at ``offset``, which begins a character."""
+        if len(self._bytes) == 1:
+            return offset
+        number = bisect_right(self._bytes, offset) - 1
+        piece = self._text[number * _STEP : (number + 1) * _STEP].encode()[: offset - self._bytes[number]]
+        return min(number * _STEP + len(piece.decode()), len(self._text))
+
+
+class Shortened(NamedTuple):
+    """A text without some parts.
+
+    ``cuts``: where each of these began and ended in the whole text, and how many bytes are missing from there on.
+    """
+
+    text: bytes
+    cuts: Sequence[tuple[int, int, int]]
+
+    def missing(self, place: int) -> int:
+        """Return how many bytes are missing before the byte at ``place`` of the whole text, which is not cut."""
+        found = bisect_left(self.cuts, (place,)) - 1
+        return self.cuts[found][2] if found >= 0 else 0
+
+
+def find_indicators(text: bytes) -> list[int]:
+    """Return the places of all that may be a tag, an anchor, an alias or a ``$ref``, in ascending order."""
+    return sorted(place for what in _INDICATORS for place in _places_in(text, what))
+
+
+def plain_runs(offsets: Sequence[int], indicators: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield where each run of entries without any of ``indicators`` begins and ends.
+
+    ``offsets``: where the entries begin, and the end of the last one.  ``indicators``: see ``find_indicators``.
+    """
+    low, last = 0, len(offsets) - 1
+    while low < last:
+        found = bisect_left(indicators, offsets[low])
+        if found == len(indicators) or indicators[found] >= offsets[last]:
+            yield offsets[low], offsets[last]
+            return
+        kept = bisect_right(offsets, indicators[found]) - 1
+        if kept > low:
+            yield offsets[low], offsets[kept]
+        low = kept + 1
+
+
+def without(text: bytes, runs: Iterable[tuple[int, int]]) -> Shortened:
+    """Return ``text`` without the entries in ``runs``, unless other text is in their lines.
+
+    ``runs``: where each begins and ends, in ascending order.  A run inside of one before it is ignored.
+    """
+    if _has_other_breaks(text):
+        return Shortened(text, ())
+    pieces: list[bytes] = []
+    cuts: list[tuple[int, int, int]] = []
+    place = missing = 0
+    for start, stop in runs:
+        left = _emptied(text, start, stop) if start >= place else None
+        if left is not None:
+            pieces += [text[place:start], left]
+            place, missing = stop, missing + stop - start - len(left)
+            cuts.append((start, stop, missing))
+    return Shortened(b"".join([*pieces, text[place:]]), cuts)
+
+
+def _has_other_breaks(text: bytes) -> bool:
+    """Return whether a line of ``text`` may end without LF."""
+    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
+        return True
+    return not text.isascii() and any(find_in_pieces(text, end) >= 0 for end in _OTHER_BREAKS)
+
+
+def _places_in(text: bytes, what: bytes) -> Iterator[int]:
+    place = text.find(what)
+    while place >= 0:
+        yield place
+        place = text.find(what, place + 1)
+
+
+def _emptied(text: bytes, start: int, stop: int) -> bytes | None:
+    """Return the same lines without content; None if other text is in these lines."""
+    before = text.rfind(b"\n", 0, start) + 1
+    last = text.rfind(b"\n", start, stop) + 1
+    if not last or text[before:start].strip(b" ") or text[last:stop].strip(b" "):
+        return None
+    return b"\n" * text.count(b"\n", start, stop) + text[last:stop]
 
 
 class Entries(NamedTuple):

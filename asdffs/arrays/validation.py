@@ -11,9 +11,8 @@ import codecs
 import re
 from typing import NamedTuple
 
-from asdffs.arrays.arrays import arrays_of
 from asdffs.arrays.chunked import is_chunked
-from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.ndarrays import Ndarray, arrays_of
 from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 from asdffs.arrays.branch import Branch
-from asdffs.arrays.uris import resolve
+from asdffs.arrays.sources import resolve
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import (

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline
-from asdffs.arrays.ndarrays import float_orders
+from asdffs.arrays.datatypes import float_orders
 from asdffs.document.changes import TREE, Changes
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
@@ -67,7 +67,8 @@ class Outlines:
         ``count``: the number of blocks in the file.  ``big`` if the block has no such array.  Raises ``OSError``.
         """
         arrays = (branch.array for branch in self.outline().arrays if branch.array is not None)
-        orders = [order for array in arrays if array.block_in(count) == number for order in float_orders(array)]
+        of_block = (array for array in arrays if array.block_in(count) == number)
+        orders = [order for array in of_block for order in float_orders(array.datatype, array.byteorder)]
         return "little" if orders[:1] == ["little"] else "big"
 
     def _read(self) -> None:

@@ -37,7 +37,6 @@ _MODULES: Final = (
     "asdffs.document.tree_fit",
     "asdffs.storage.gap",
     "asdffs.storage.journal",
-    "asdffs.arrays.byte_offsets",
     "asdffs.arrays.outline",
     "asdffs.arrays.rechecking",
     "asdffs.arrays.validation",

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from asdffs.allocator import give_back
-from asdffs.arrays.arrays import find_arrays
-from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction

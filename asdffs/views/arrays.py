@@ -5,7 +5,7 @@
 | an ndarray at ``a.b``                    | ``a/b.npy``, and ``a/b.fits`` where FITS can hold it (``formats/fits``) |
 | its mask: an array, a list, a value, nulls | ``a/b/mask.npy``                                                     |
 | item 3 of a list                         | the name ``3``                                                         |
-| a column of a table                      | the name of the column (``arrays/columns``)                            |
+| a column of a table                      | the name of the column (``arrays/outline``)                            |
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
 | a ``$ref`` to another file               | as what is there, read-only; none where that cannot be read            |
 | an ndarray whose source is another file  | as any other, read-only                                                |

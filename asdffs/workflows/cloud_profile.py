@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from asdffs.arrays.arrays import find_arrays
-from asdffs.arrays.ndarrays import Ndarray, item_size
+from asdffs.arrays.datatypes import item_size
+from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.document.document import Document
 from asdffs.workflows.assembling import RoomPolicy
 

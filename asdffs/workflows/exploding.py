@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from asdffs.arrays.branch import Outline
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.outline import read_outline
-from asdffs.arrays.sources import Wanted, uri_of, with_sources
-from asdffs.arrays.uris import is_relative, resolve
+from asdffs.arrays.sources import Wanted, is_relative, resolve, uri_of, with_sources
 from asdffs.errors import InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_COMPRESSION, STREAMED

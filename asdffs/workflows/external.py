@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import fault_in_block
-from asdffs.arrays.uris import resolve
+from asdffs.arrays.sources import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, InvalidArrayError, reason_of

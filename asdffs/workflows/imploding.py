@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from asdffs.arrays.branch import Outline
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.outline import read_outline
-from asdffs.arrays.sources import Wanted, checked_sources
-from asdffs.arrays.uris import resolve
+from asdffs.arrays.sources import Wanted, checked_sources, resolve
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.document import Document

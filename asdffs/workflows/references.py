@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from asdffs.arrays.branch import pointer_keys
-from asdffs.arrays.uris import resolve
+from asdffs.arrays.sources import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, reason_of

@@ -14,8 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from asdffs import interrupts
-from asdffs.arrays.arrays import find_arrays
-from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.arrays.outline import read_outline
 from asdffs.arrays.sources import checked_sources
 from asdffs.codecs.base import Codec, Divisible, name_of

@@ -1,15 +1,29 @@
-"""A changed text is checked as if all of it was read.  Oracle: the same check without the text before."""
+"""A changed text is checked as if all of it was read: what is left out has no array and leads to none.
+
+Oracles: the same check without the text before, the outline of the whole tree, the whole text as bytes.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.yaml_trees import HEAD, TreeWriter
 
-from asdffs.arrays import validation
-from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of
+from asdffs.arrays import rechecking, validation
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.outline import read_outline
+from asdffs.arrays.rechecking import (
+    ByteOffsets,
+    CheckedBefore,
+    Entries,
+    entries_of,
+    find_indicators,
+    plain_runs,
+    without,
+)
 from asdffs.arrays.validation import check_text
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
@@ -135,3 +149,64 @@ def test_regression_entries_that_an_array_has_by_an_alias_were_left_out() -> Non
     assert found.entries is not None
     changed = text.replace("j39: 39", "j39: 40")
     assert checked(changed, CheckedBefore(text.encode, found.entries)) == checked(changed)
+
+
+def facts(text: str) -> list[Any]:
+    """All that the rules for arrays look at, and the paths to all arrays."""
+    outline = read_outline(text.encode(), ASDF1, spans=False)
+
+    def of(branch: Branch) -> Any:
+        start, stop = branch.inline or (0, 0)
+        mask = branch.children.get("mask")
+        return (
+            *(branch.path, branch.tag, branch.line, branch.array, branch.scalars.get("mask"), branch.nulls),
+            *(outline.text[start:stop] if branch.inline else None, of(mask) if mask is not None else None),
+        )
+
+    def paths(branch: Branch, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+        yield path
+        for key, child in branch.children.items():
+            if child.holds:
+                yield from paths(child, (*path, key))
+
+    assert outline.root is not None
+    return [*(of(branch) for branch in outline.arrays), *paths(outline.root)]
+
+
+def shortened(text: str) -> str:
+    raw = text.encode()
+    entries = entries_of(Tape(raw), ASDF1.is_ndarray)
+    assert entries is not None
+    return without(raw, plain_runs(entries.offsets[1:], find_indicators(raw))).text.decode()
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(150))
+def test_arrays_are_the_same(seed: int) -> None:
+    text = TreeWriter(seed).text()
+    short = shortened(text)
+    assert facts(short) == facts(text)
+    assert short.count("\n") == text.count("\n")
+
+
+def test_entries_without_arrays_are_left_out() -> None:
+    plain = "".join(f"k{n}: [1, {n}, \u00e9]\n" for n in range(1000))
+    text = f"{HEAD}{plain}a: !core/ndarray-1.1.0 [1]\n{plain.replace('k', 'j')}...\n"
+    assert shortened(text).split() == f"{HEAD}k0: [1, 0, \u00e9]\na: !core/ndarray-1.1.0 [1]\n...\n".split()
+
+
+@pytest.mark.parametrize("end", ["\r", "\x85", "\u2028"])
+def test_unusual_ends_of_lines_leave_the_text_as_it_is(end: str) -> None:
+    text = HEAD + "".join(f"k{n}: {n}{end if n % 2 else chr(10)}" for n in range(20)) + "\n...\n"
+    assert shortened(text) == text
+
+
+@pytest.mark.parametrize("letters", ["abc", "a\u00e9", "a\u20ac\U0001f600", "\U0001f600"])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100])
+def test_as_the_encoded_text_says(letters: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rechecking, "_STEP", 8)
+    rng = random.Random(size)
+    text = "".join(rng.choices(letters, k=size))
+    offsets = [*range(size + 1), *rng.choices(range(size + 1), k=20)]
+    assert [*ByteOffsets(text).convert(offsets)] == [len(text[:offset].encode()) for offset in offsets]
+    assert [ByteOffsets(text).character(len(text[:offset].encode())) for offset in offsets] == offsets

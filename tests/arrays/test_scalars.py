@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from asdffs.arrays.arrays import arrays_of
+from asdffs.arrays.ndarrays import arrays_of
 from asdffs.arrays.scalars import LONGEST_LIST, LONGEST_TEXT, Scalars, read_scalars
 from asdffs.dialects.asdf_1 import PLUGIN as DIALECT
 from asdffs.errors import InvalidTreeError

@@ -8,8 +8,8 @@ import asdf
 import pytest
 
 from asdffs.arrays import validation
-from asdffs.arrays.arrays import find_arrays
-from asdffs.arrays.ndarrays import item_size
+from asdffs.arrays.datatypes import item_size
+from asdffs.arrays.ndarrays import find_arrays
 from asdffs.arrays.placement import fault_in_block
 from asdffs.arrays.validation import check_text, find_not_utf8
 from asdffs.dialects.asdf_1 import Asdf1

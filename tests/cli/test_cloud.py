@@ -15,7 +15,7 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.samples import MASK, block_bytes, odd_file
 
-from asdffs.arrays.arrays import find_arrays
+from asdffs.arrays.ndarrays import find_arrays
 from asdffs.document.opening import open_document
 
 Call = Callable[..., Done]

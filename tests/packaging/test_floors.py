@@ -33,7 +33,7 @@ BREAKS = [
     ("vfs/vfs.py", "import mfusepy", FUSE),
     ("document/serialized.py", "import fuse", FUSE),
     ("format/span.py", "import os", PURE),
-    ("arrays/uris.py", "import subprocess", PURE),
+    ("arrays/sources.py", "import subprocess", PURE),
     ("features/browser/pictures.py", "import os", PURE),
     ("dialects/base.py", "import io", PURE),
     ("tree/tape.py", "import asdffs.format.header", DOWN),

@@ -15,8 +15,8 @@ import os
 import warnings
 from typing import Any
 
-from asdffs.arrays.datatypes import descr_of
-from asdffs.arrays.ndarrays import Ndarray, item_size
+from asdffs.arrays.datatypes import descr_of, item_size
+from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import place_in
 from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState

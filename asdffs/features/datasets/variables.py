@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.arrays.branch import Branch
-from asdffs.arrays.columns import COLUMNS
-from asdffs.arrays.quantities import is_quantity
+from asdffs.arrays.branch import Branch, is_quantity
+from asdffs.arrays.outline import COLUMNS
 from asdffs.arrays.scalars import read_scalars
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.masks import check_mask_shape

@@ -28,8 +28,7 @@ from typing import Final
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.outline import read_outline
-from asdffs.arrays.sources import Wanted, checked_sources
-from asdffs.arrays.uris import resolve
+from asdffs.arrays.sources import Wanted, checked_sources, resolve
 from asdffs.arrays.validation import MISSING_END
 from asdffs.document.document import Document, Foreign
 from asdffs.document.saves.drafts import Drafts

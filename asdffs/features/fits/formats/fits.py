@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch
+from asdffs.arrays.branch import Branch, home_of
 from asdffs.arrays.inline import inline_nulls, read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
-from asdffs.arrays.quantities import home_of
 from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
 from asdffs.document.arrays.elements import elements_of, subjects_of
 from asdffs.document.arrays.masks import ValueMask
