@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asdffs.features.drafts.quantize import Quantize
-from asdffs.features.drafts.tile import Tile
+from asdffs.features.drafts.encodings import Quantize, Tile
 
 SIDE = 4096
 
@@ -47,7 +46,7 @@ def main() -> None:
     chunk = struct.pack(">BddQ", 12, 0.0, 1.0, 1 << 20) + bytes((1 << 20) * 12 // 8)
     rows: dict[str, Callable[[], object]] = {
         "copy by numpy": array.copy,
-        "decode tiles": lambda: sum(map(len, tile.decode(Bytes(tiles)))),
+        "decode tiles": lambda: sum(map(len, tile.decode(Bytes(tiles), tile.size, "big"))),
         "encode tiles": lambda: sum(map(len, tile.encode(Bytes(items)))),
         "decode quantized": lambda: sum(map(len, Quantize(32).decode(Bytes(chunk * 16), array.nbytes, "big"))),
     }

@@ -14,6 +14,7 @@ from asdffs.arrays.branch import Outline
 from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
+from asdffs.tree.tape import with_replaced
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult  # and late below: most commands resolve no URI
@@ -60,19 +61,12 @@ def _split(source: str) -> SplitResult | None:
 
 def with_sources(outline: Outline, wanted: Wanted) -> bytes:
     """Return the text of ``outline`` with new sources; a source that an alias elsewhere uses is not changed."""
-    pieces: list[str] = []
-    done = 0
-    for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
+    spans = []
+    for branch in outline.arrays:
         new = wanted(branch.array) if branch.array is not None else None
-        if branch.source is None or branch.shared or new is None:
-            continue
-        start, stop = branch.source
-        if start < done:  # several arrays share it by a merge key or an alias
-            continue
-        pieces += (outline.text[done:start], new)
-        done = stop
-    pieces.append(outline.text[done:])
-    return "".join(pieces).encode("utf-8", "surrogateescape")
+        if branch.source is not None and not branch.shared and new is not None:
+            spans.append((*branch.source, new))  # several arrays may share one, by a merge key or an alias
+    return with_replaced(outline.text, spans).encode("utf-8", "surrogateescape")
 
 
 def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice
 from typing import Any, Final
 
@@ -357,6 +357,16 @@ def decoded(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError as err:
         raise not_utf8(text, err) from err
+
+
+def with_replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Return ``text`` with each span (start, stop, new) replaced; of two that overlap, the first counts."""
+    pieces, done = list[str](), 0
+    for start, stop, new in sorted(spans, key=lambda span: span[:2]):
+        if start >= done:
+            pieces += (text[done:start], new)
+            done = stop
+    return "".join((*pieces, text[done:]))
 
 
 def behind_properties(text: str, start: int) -> tuple[int, int]:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
-from asdffs.features.drafts.quantize import Quantize
-from asdffs.features.drafts.tile import Tile
+from asdffs.features.drafts.encodings import Quantize, Tile
 
 
 class Bytes:

@@ -1,7 +1,7 @@
 """Files of the drafts of ASDF of 2014 and 2015: their dialects, their encodings of blocks, and ``asdffs upgrade``.
 
-``dialects/`` and ``codecs/chain`` read and write them; ``chained/``, ``tile`` and ``quantize`` are the encodings.
-``upgraded_text`` and ``upgrading`` make files of today.
+``dialects/`` and ``codecs/chain`` read and write them; ``encodings`` are the encodings of blocks.
+``commands/upgrade`` makes files of today, whose text ``upgraded_text`` edits.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -34,7 +34,7 @@ from asdffs.format.header import parse_header
 from asdffs.format.tree_extent import find_comments_end
 from asdffs.tree.locating import Location, locate
 from asdffs.tree.rules import check_tree
-from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape
+from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape, with_replaced
 from asdffs.tree.values import ValueNode, read_values
 
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
@@ -92,11 +92,11 @@ def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: 
     outline = outline_of(tape, old)
     head = _head_edits(text)
     if find_comments_end(text, parse_header(text).size) is None:  # no tree
-        return Upgraded(_edited(tape.text, head).encode("utf-8", "surrogateescape"), ())
+        return Upgraded(with_replaced(tape.text, head).encode("utf-8", "surrogateescape"), ())
     tags = _Tags(tape)
     edits = [*head, *tags.edits(), *_Walk(tape, outline, old, count).edits()]
     edits += _history_edits(tape, [_entry(sentence, entries) for sentence in entries.sentences])
-    found = _edited(tape.text, edits).encode("utf-8", "surrogateescape")
+    found = with_replaced(tape.text, edits).encode("utf-8", "surrogateescape")
     try:
         check_text(found, new, had_tree=True)
     except InvalidTreeError as err:  # its line number is of the new text, so leave it out
@@ -116,15 +116,6 @@ def _head_edits(text: bytes) -> list[Edit]:
         place = len(text[:start].decode())
         edits.append((place, place, f"%YAML 1.1{newline}"))
     return edits
-
-
-def _edited(text: str, edits: Iterable[Edit]) -> str:
-    pieces: list[str] = []
-    done = 0
-    for start, stop, new in sorted(edits, key=lambda edit: (edit[0], edit[1])):
-        pieces += (text[done:start], new)
-        done = stop
-    return "".join((*pieces, text[done:]))
 
 
 # -- tags ---------------------------------------------------------------------

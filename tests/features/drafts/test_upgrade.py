@@ -26,7 +26,7 @@ from support.drafts import (
 from support.samples import header_bytes, opened
 
 import asdffs
-from asdffs.features.drafts.upgrading import UNKNOWN
+from asdffs.features.drafts.commands.upgrade import UNKNOWN
 
 ITEMS = np.arange(6, dtype=">i4").tobytes()
 

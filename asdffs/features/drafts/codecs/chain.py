@@ -15,20 +15,29 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from asdffs.codecs.base import Chaining, Encoding, Source, pieces
-from asdffs.features.drafts.chained.entries import Entry, entries_of
-from asdffs.features.drafts.chained.sources import Behind, Sequential, limited
-from asdffs.features.drafts.chained.steps import LOSSY, STEPS, ChainStep, _Tile
+from asdffs.errors import InvalidTreeError
+from asdffs.features.drafts.encodings import LOSSY, STEPS, ChainStep, Tile
 from asdffs.format.constants import CHAIN
 
+#: Most encodings of a chain.  Each can decode to a thousand times as many bytes, so the number is limited.
+_MOST: Final = 4
 #: Most bytes of a chunk.  A longer one is not parsed.
 _LONGEST: Final = 1 << 14
 _END: Final = re.compile(rb"\r?\n\.\.\.(?:\r?\n|\Z)")
 #: Limit of the decoded size per stored byte: enough for zlib with quantize, and a tiny file cannot fill the disk.
 _RATIO: Final = 1 << 17
 _SHOWN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One encoding of a chain, as the block states it."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Chain(Encoding):
     """
 
     chunk: bytes
-    entries: tuple[Entry, ...]
+    entries: tuple[_Entry, ...]
     order: Callable[[], str] = field(default=lambda: "big", compare=False)
     problem: str = ""
 
@@ -82,8 +91,11 @@ class Chain(Encoding):
     @property
     def fixed_size(self) -> int | None:
         """The only size in bytes that the content can have; None if any size is possible."""
-        first = None if self.problem or self.unknown else self._first
-        return first.tile.size if isinstance(first, _Tile) else None
+        try:
+            first = self._steps[0]
+        except ValueError:
+            return None
+        return first.size if isinstance(first, Tile) else None
 
     @property
     def ratio(self) -> int:
@@ -108,11 +120,11 @@ class Chain(Encoding):
         steps, sizes = self._steps, [size]
         for step in steps:
             sizes.append(step.encoded_size(sizes[-1]))
-        source: Source = Behind(stored, len(self.chunk))
+        source: Source = _Behind(stored, len(self.chunk))
         found: Iterator[bytes] = pieces(source)
         for step, most in reversed(list(zip(steps, sizes[:-1], strict=True))):
             found = step.decode(source, most, order)
-            source = Sequential(limited(found, most), most)
+            source = _Sequential(_limited(found, most), most)
         yield from found
 
     def encode(self, content: Source) -> Iterator[bytes]:
@@ -122,16 +134,9 @@ class Chain(Encoding):
         for step in self._steps:
             found = step.encode(source)
             size = step.encoded_size(size)
-            source = Sequential(found, size)
+            source = _Sequential(found, size)
         yield self.chunk
         yield from found
-
-    @property
-    def _first(self) -> ChainStep | None:
-        try:
-            return self._steps[0]
-        except ValueError:
-            return None
 
     @functools.cached_property
     def _steps(self) -> tuple[ChainStep, ...]:
@@ -143,7 +148,7 @@ class Chain(Encoding):
         places = [STEPS[entry.name][0] for entry in self.entries]
         if places != sorted(places) or places.count(1) > 1:
             raise ValueError(f"the encodings {self.name} cannot follow each other in this order")
-        return tuple(STEPS[entry.name][1](entry) for entry in self.entries)
+        return tuple(STEPS[entry.name][1](entry.arguments) for entry in self.entries)
 
 
 class Chains(Chaining):
@@ -177,14 +182,100 @@ class Chains(Chaining):
             return Chain(b"", (), problem="its chain of encodings has no end: it lacks a line '...'")
         chunk = head[: end.end()]
         try:
-            entries = entries_of(chunk)
+            entries = _entries_of(chunk)
         except ValueError as err:
             return Chain(chunk, (), problem=str(err))
         return Chain(chunk, entries, order)
 
     def holding(self, name: str) -> Chain:
         """Return a chain of only the encoding ``name``, which must be one without arguments."""
-        return Chain(b"---\n[%s]\n...\n" % name.encode(), (Entry(name),))
+        return Chain(b"---\n[%s]\n...\n" % name.encode(), (_Entry(name),))
+
+
+def _entries_of(chunk: bytes) -> tuple[_Entry, ...]:
+    """Return the entries of a chunk of YAML.  Raises ``ValueError`` with the reason if it is not a chain."""
+    from asdffs.tree.lookups import plain  # few blocks are chains
+    from asdffs.tree.tape import Tape
+    from asdffs.tree.values import Nodes, fault_at, scalar_rows
+
+    try:
+        tape = Tape(chunk)
+    except InvalidTreeError as err:
+        raise ValueError("its chain of encodings is not YAML") from err
+    if any(fault_at(tape, row) for row in scalar_rows(tape)):
+        raise ValueError("its chain of encodings is not YAML")
+    if tape.anchors:
+        raise ValueError("its chain of encodings has anchors, which could expand to any size")
+    found = plain(Nodes(tape).root())
+    if not isinstance(found, list) or not 1 <= len(found) <= _MOST:
+        raise ValueError(f"its chain of encodings is not a list of 1 to {_MOST} encodings")
+    return tuple(map(_entry_of, found))
+
+
+def _entry_of(value: Any) -> _Entry:
+    name, *rest = value if isinstance(value, list) and value else (value,)
+    arguments = rest[0] if rest else {}
+    if not isinstance(name, str) or len(rest) > 1 or not isinstance(arguments or {}, dict):
+        raise ValueError("an entry of its chain of encodings is not a name with arguments")
+    if not all(isinstance(key, str) and _is_plain(argument) for key, argument in (arguments or {}).items()):
+        raise ValueError("an argument in its chain of encodings is not a number, a text or a list of integers")
+    return _Entry(name, arguments or {})
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(one, int) and _is_plain(one) for one in value)
+    return isinstance(value, (str, float, type(None))) or (isinstance(value, int) and abs(value) < 1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """The bytes of ``source`` from ``start`` on.  See ``codecs.base.Source``."""
+
+    source: Source
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return max(0, self.source.size - self.start)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """See ``codecs.base.Source``.  Raises as ``source``."""
+        return self.source.read_at(self.start + offset, length)
+
+
+class _Sequential:
+    """The bytes of ``parts``, to be read once from start to end.  See ``codecs.base.Source``.
+
+    ``size`` is the most bytes that there can be, not the exact number.
+    """
+
+    def __init__(self, parts: Iterator[bytes], size: int) -> None:
+        self.size = size
+        self._parts = parts
+        self._place = 0
+        self._held = bytearray()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return the next bytes.  ``offset`` must be where the last read ended.  Raises as ``parts``."""
+        if offset != self._place:
+            raise RuntimeError(f"read at offset {offset}, but the next offset is {self._place}")
+        while len(self._held) < length and (part := next(self._parts, None)) is not None:
+            self._held += part
+        found = bytes(self._held[:length])
+        del self._held[:length]
+        self._place += len(found)
+        return found
+
+
+def _limited(parts: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Yield ``parts``.  Raises ``ValueError`` as soon as they have more than ``most`` bytes together."""
+    for part in parts:
+        most -= len(part)
+        if most < 0:
+            raise ValueError("an encoding of its chain decodes to more than the next one accepts")
+        yield part
 
 
 PLUGIN = Chains()

@@ -1,19 +1,80 @@
-"""The draft of 2014, ``%ASDF 0.1.0``: block headers of 40 to 44 bytes that may name an encoding.
+"""The draft of 2014, ``%ASDF 0.1.0``, and what it shares with that of 2015: how they describe ndarrays.
 
-The text of the draft defines the magic 89 42 4c 4b, but the programs of that time wrote today's magic.  Both
-are read.  A new block gets the magic of the other blocks in its file; in a file without blocks, the magic of
-the text.
+In both, ``dtype`` is today's ``datatype``, a missing byteorder means big, and tags are
+``tag:stsci.edu:asdf/0.1.0/core/ndarray`` (sections Tree and ndarray).  Stateless.
 
-No encoding was ever defined, so a block that names one shows its stored bytes.
+In 2014, block headers had 40 to 44 bytes and could name an encoding; none was ever defined, so such a block shows its
+stored bytes.  The text of the draft defines the magic 89 42 4c 4b, but the programs of that time wrote today's magic.
+Both are read.  A new block gets the magic of the other blocks in its file; in a file without blocks, the magic of the
+text.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Any, Final
 
-from asdffs.features.drafts.draft import DraftDialect
 from asdffs.format.block_form import FORM_44, BlockRules, form_44
 from asdffs.format.constants import BLOCK_MAGIC, DRAFT_MAGIC
+from asdffs.format.header import Header, build_header
+
+#: The only version that was ever written.
+VERSION: Final = (0, 1, 0)
+_NDARRAY: Final = re.compile(r"tag:stsci\.edu:asdf/\d+\.\d+\.\d+/core/ndarray")
+
+
+class DraftDialect:
+    """The dialect of a draft, whose header lines begin with ``token``.  See ``Dialect``."""
+
+    name = ""
+    token = b""
+    indexed = False
+    upgradable = True
+    standards: tuple[str, ...] = ()
+
+    def claims(self, header: Header) -> bool:
+        """Return whether the header line has the token and the version of this draft."""
+        return header.token == self.token and header.version == VERSION
+
+    def is_ndarray(self, tag: str) -> bool:
+        """Return whether ``tag`` is ``core/ndarray``; the drafts put the version before the name."""
+        return _NDARRAY.fullmatch(tag) is not None
+
+    def ndarray(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return ``value`` with ``dtype`` renamed, also in its fields, and with its byteorder."""
+        found = {**value, "datatype": _renamed(value.get("datatype", value.get("dtype")))}
+        found.pop("dtype", None)
+        if found["datatype"] is None:
+            del found["datatype"]
+        if "source" in found:
+            found.setdefault("byteorder", "big")
+        return found
+
+    def accepts_text(self, header: Header) -> str | None:
+        """Return why a text with this header line must not be committed, or None.
+
+        Only the draft's own header line is accepted, because other generations have other block headers.
+        """
+        if self.claims(header):
+            return None
+        line = f"{self.token.decode()} 0.1.0"
+        return f"the header line must stay '{line}': the blocks are written that way"
+
+    def block_head(self, header: Header) -> bytes:
+        """Return the header line alone: without a tree, the block follows at once."""
+        return build_header(header)
+
+
+def _renamed(datatype: Any) -> Any:
+    """Return ``datatype`` with today's names in its fields."""
+    if not isinstance(datatype, list):
+        return datatype
+    return [_field(field) if isinstance(field, dict) else field for field in datatype]
+
+
+def _field(field: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in field.items() if name != "dtype"}
+    return {**found, "datatype": _renamed(field.get("datatype", field.get("dtype")))}
 
 
 class Draft2014(DraftDialect):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from asdffs.features.drafts.draft import DraftDialect
+from asdffs.features.drafts.dialects.draft_2014 import DraftDialect
 from asdffs.format.block_form import FORM_36, FORM_40, FORM_44, FORM_48, BlockRules
 
 
