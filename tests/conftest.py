@@ -6,13 +6,15 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.commands import Call, command
 from support.hangs import ended_if_it_hangs
-from support.mounts import cannot_mount
-from support.samples import write_sample
+from support.mounts import cannot_mount, environment_in
+from support.samples import odd_file, write_sample
 
 from asdffs import registry
 from asdffs.scheduling import check_ranks
@@ -112,3 +114,17 @@ def padded(tmp_path: Path) -> Path:
     path = tmp_path / "data.asdf"
     write_sample(path, pad_blocks=True)
     return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file by hand, with padding after the tree."""
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 500))
+    return path
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    """A command of asdffs in this process."""
+    return partial(command, environment=environment_in(tmp_path))

@@ -17,13 +17,6 @@ FIX = "sed -i 's/^value: 1$/value: 12/'"
 BREAK = "sed -i 's/^value: 1$/value: 1: 2/'"
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 500))
-    return path
-
-
 def edit(file: Path, editor: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {**environment_in(file.parent), "EDITOR": editor, **more}
     environment.pop("VISUAL", None) if "VISUAL" not in more else None

@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.mounts import environment_in, mounted
+from support.mounts import environment_in, foreground, mounted
 from support.processes import until
-from support.samples import odd_file
 
 from asdffs.cli import logs
 from asdffs.cli.logs import log_to
@@ -53,9 +50,7 @@ def test_only_what_is_closed_and_old_goes(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.mount
-def test_a_mount_tidies_up_at_its_end(tmp_path: Path) -> None:
-    file = tmp_path / "data.asdf"
-    file.write_bytes(odd_file())
+def test_a_mount_tidies_up_at_its_end(file: Path, tmp_path: Path) -> None:
     old = Path(environment_in(tmp_path)["XDG_STATE_HOME"]) / "asdffs/mirrors/1-2"
     old.mkdir(parents=True)
     (old / "record").write_text("of long ago")
@@ -106,10 +101,9 @@ def test_a_log_where_no_file_may_be_made_is_emptied(
 
 
 @pytest.mark.mount
-def test_regression_a_hangup_ended_a_mount(tmp_path: Path) -> None:
+def test_regression_a_hangup_ended_a_mount(file: Path, tmp_path: Path) -> None:
     """logrotate renames the log, and sends SIGHUP.  What was refused is in the log once."""
-    file, log = tmp_path / "data.asdf", tmp_path / "log"
-    file.write_bytes(odd_file())
+    log = tmp_path / "log"
     with mounted(file, "-o", f"log={log}", code=7) as mount:
         log.rename(tmp_path / "log.1")
         os.kill(mount.pid, signal.SIGHUP)
@@ -123,17 +117,10 @@ def test_regression_a_hangup_ended_a_mount(tmp_path: Path) -> None:
 
 
 @pytest.mark.mount
-def test_a_hangup_finishes_a_mount_in_the_foreground(tmp_path: Path) -> None:
-    file, point = tmp_path / "data.asdf", tmp_path / "mnt"
-    file.write_bytes(odd_file())
-    point.mkdir()
-    command = [sys.executable, "-m", "asdffs", "mount", "-f", file, point]
-    with subprocess.Popen(command, env=environment_in(tmp_path), stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline().startswith("mounted ")
+def test_a_hangup_finishes_a_mount_in_the_foreground(file: Path, tmp_path: Path) -> None:
+    with foreground(file) as process:
         process.send_signal(signal.SIGHUP)
-    assert process.returncode == 0
-    assert not os.path.ismount(point)
+    assert (process.returncode, os.path.ismount(tmp_path / "mnt")) == (0, False)
 
 
 def test_regression_a_log_on_a_full_disk_ended_the_daemon(

@@ -3,161 +3,123 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.mounts import asdffs, environment_in, run
+from support.filesystems import filesystem, fill
+from support.mounts import asdffs, environment_in, mounted, needs_root, run
 from support.namespaces import in_own_namespace
 from support.processes import wait_for
-from support.samples import BAD_UTF8_FILE, DATA, MAGIC, MASK, ODD_FILES, block_bytes, odd_file
+from support.samples import BAD_UTF8_FILE, DATA, MAGIC, MASK, ODD_FILES, block_bytes, check_saved, odd_file
 
 import asdffs as asdffs_package
 
 pytestmark = pytest.mark.mount
 
 
-class Place:
-    """A folder with a file and a mount point; ``mount`` runs the command, ``refused`` checks its end."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.file = folder / "data.asdf"
-        self.file.write_bytes(odd_file(padding=b" " * 500))
-        self.point = folder / "mnt"
-        self.point.mkdir()
-        self.environment = environment_in(folder)
-
-    def mount(self, *words: object, file: object = None, point: object = None) -> subprocess.CompletedProcess[str]:
-        return asdffs("mount", file or self.file, point or self.point, *words, environment=self.environment)
-
-    def refused(self, code: int, sentence: str, *words: object, file: object = None, point: object = None) -> None:
-        before = self.file.read_bytes()
-        done = self.mount(*words, file=file, point=point)
-        lines = done.stderr.splitlines()
-        assert done.returncode == code, done.stderr
-        assert len(lines) == 1, lines
-        assert lines[0].startswith("asdffs: ")
-        assert sentence in lines[0]
-        assert self.file.read_bytes() == before
-        assert [p.name for p in self.folder.iterdir() if p.name.endswith("-journal")] == []
-
-    def umount(self, point: Path | None = None, code: int = 0) -> str:
-        done = asdffs("umount", point or self.point, environment=self.environment)
-        assert done.returncode == code, done.stderr
-        return done.stderr
+def refused(file: Path, code: int, sentence: str, *words: object, **environment: str) -> None:
+    """``mount WORDS`` beside ``file`` ends with this code and one line, and leaves nothing."""
+    folder, before = file.parent, file.read_bytes()
+    done = asdffs("mount", *words, environment=environment_in(folder) | environment, cwd=folder)
+    lines = done.stderr.splitlines()
+    assert (done.returncode, len(lines)) == (code, 1), done.stderr
+    assert lines[0].startswith("asdffs: ")
+    assert sentence in lines[0]
+    assert file.read_bytes() == before
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path)
-    yield place
-    while os.path.ismount(place.point):
-        run("umount", "-l", place.point)
+def place(file: Path) -> Path:
+    """The directory of ``file``, with other things that may be named."""
+    folder = file.parent
+    contents = {
+        "empty": b"",
+        "text": b"hello\n",
+        "binary": bytes(range(256)) * 10,
+        "later": b"#ASDF 9.9.9\n",
+        "fits": b"SIMPLE  =                    T" + b" " * 2850,
+        "cut": file.read_bytes()[:200],
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "full/x").mkdir(parents=True)
+    (folder / "mnt").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to("loop")
+    return folder
 
 
-NOT_ASDF = {
-    "empty": b"",
-    "text": b"hello\n",
-    "binary": bytes(range(256)) * 10,
-    "later version": b"#ASDF 9.9.9\n",
-    "fits": b"SIMPLE  =                    T" + b" " * 2850,
-}
+#: What follows ``mount``, the exit code, and a part of the sentence.
+REFUSED = (
+    ("empty mnt", 4, "empty: offset 0: not an ASDF file"),
+    ("text mnt", 4, "text: offset 0: not an ASDF file"),
+    ("binary mnt", 4, "binary: offset 0: not an ASDF file"),
+    ("fits mnt", 4, "fits: "),
+    ("later mnt", 4, "9.9.9"),
+    ("cut mnt", 4, "the tree has no end"),
+    ("nothing.asdf mnt", 3, "nothing.asdf: cannot be opened: No such file or directory"),
+    ("pipe mnt", 3, "not a regular file"),
+    ("loop mnt", 3, "cannot be opened"),
+    ("x" * 4000 + " mnt", 3, "File name too long"),
+    (". mnt", 6, "the mount point lies inside the directory; choose one outside"),
+    ("mnt mnt", 6, "lies inside the mount point"),
+    ("data.asdf nowhere", 6, "does not exist; run: mkdir -p"),
+    ("data.asdf text", 6, "is not a directory"),
+    ("data.asdf full", 6, "is not empty; choose an empty directory"),
+    ("data.asdf " + "y" * 4000, 6, "File name too long"),
+    ("data.asdf mnt -o ro,sparkle=1", 2, "unknown mount option 'sparkle"),
+    ("data.asdf mnt -o pad=lots", 2, "pad"),
+    ("data.asdf mnt -o umask=9", 2, "umask"),
+    ("data.asdf mnt -o uid=root", 2, "uid"),
+    ("data.asdf mnt -o uid=99999999999", 2, "uid"),
+    ("data.asdf mnt -o strict=1", 2, "strict"),
+    ("data.asdf mnt -o fsname", 2, "fsname"),
+    ("data.asdf mnt -o fits=maybe", 2, "fits=maybe: choose on or off"),
+    ("data.asdf mnt -o log=/nowhere/log", 6, "log=/nowhere/log: cannot be written: No such file"),
+    ("data.asdf mnt -o spool={mnt}/inside", 6, "lies inside the mount point; choose another place"),
+    ("data.asdf mnt -o log={mnt}/inside", 6, "lies inside the mount point; choose another place"),
+)
 
 
-@pytest.mark.parametrize("kind", NOT_ASDF)
-def test_not_an_asdf_file(place: Place, kind: str) -> None:
-    place.file.write_bytes(NOT_ASDF[kind])
-    place.refused(4, str(place.file))
+@pytest.mark.parametrize(("words", "code", "sentence"), REFUSED, ids=[words[:40] for words, *_ in REFUSED])
+def test_what_is_refused(file: Path, place: Path, words: str, code: int, sentence: str) -> None:
+    refused(file, code, sentence, *words.format(mnt=place / "mnt").split())
+    assert list((place / "mnt").iterdir()) == []
 
 
-def test_missing_file(place: Place) -> None:
-    place.refused(3, "No such file or directory", file=place.folder / "nothing.asdf")
+def test_what_is_refused_because_of_the_environment(file: Path, place: Path) -> None:
+    inside = "lies inside the mount point; choose another place"
+    refused(file, 6, inside, file, place / "mnt", XDG_STATE_HOME=f"{place}/mnt/inside")
+    refused(file, 6, "lies inside the mount point", "-o", "ro", file, place / "mnt", TMPDIR=f"{place}/mnt")
+    if not os.path.exists("/dev/log"):
+        refused(file, 6, "there is no /dev/log", file, place / "mnt", "-o", "log=syslog")
 
 
-def test_the_directory_around_the_mount_point(place: Place) -> None:
-    place.refused(6, "the mount point lies inside the directory; choose one outside", file=place.folder)
+def test_mount_points_in_use(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.asdf"
+    other.write_bytes(file.read_bytes())
+    with mounted(file) as mount:
+        refused(other, 6, "already mounted; run: asdffs umount ", other, mount.point)
+        (mount.point / "inside").mkdir()
+        sentence = "lies inside another asdffs mount; choose a directory outside"
+        refused(other, 6, sentence, other, mount.point / "inside")
+        (mount.point / "inside").rmdir()
 
 
-def test_a_fifo(place: Place) -> None:
-    os.mkfifo(place.folder / "pipe")
-    place.refused(3, "not a regular file", file=place.folder / "pipe")
-
-
-def test_a_link_in_a_circle(place: Place) -> None:
-    (place.folder / "loop").symlink_to("loop")
-    place.refused(3, "cannot be opened", file=place.folder / "loop")
-
-
-def test_mount_point_missing(place: Place) -> None:
-    place.refused(6, "does not exist; run: mkdir -p", point=place.folder / "nowhere")
-
-
-def test_mount_point_is_a_file(place: Place) -> None:
-    place.refused(6, "is not a directory", point=place.file)
-
-
-def test_mount_point_not_empty(place: Place) -> None:
-    (place.point / "something").write_text("mine")
-    place.refused(6, "is not empty; choose an empty directory")
-
-
-def test_already_mounted_there(place: Place) -> None:
-    other = place.folder / "other.asdf"
-    other.write_bytes(place.file.read_bytes())
-    assert place.mount().returncode == 0
-    done = place.mount(file=other)
-    assert done.returncode == 6
-    assert "already mounted; run: asdffs umount " in done.stderr
-    place.umount()
-
-
-def test_mount_point_inside_a_mount(place: Place) -> None:
-    other = place.folder / "other.asdf"
-    other.write_bytes(place.file.read_bytes())
-    assert place.mount().returncode == 0
-    (place.point / "inside").mkdir()
-    done = place.mount(file=other, point=place.point / "inside")
-    assert done.returncode == 6
-    assert "lies inside another asdffs mount; choose a directory outside" in done.stderr
-    (place.point / "inside").rmdir()
-    place.umount()
-
-
-def test_a_file_inside_a_mount(place: Place) -> None:
+def test_a_file_inside_a_mount(file: Path, tmp_path: Path) -> None:
     """Scratch is a file like others; its journal and lock work there too."""
-    assert place.mount().returncode == 0
-    inner, point = place.point / "inner.asdf", place.folder / "mnt2"
-    inner.write_bytes(place.file.read_bytes())
-    point.mkdir()
-    assert place.mount(file=inner, point=point).returncode == 0
-    (point / "tree.yaml").write_bytes((point / "tree.yaml").read_bytes().replace(b"value: 1", b"value: 2"))
-    place.umount(point)
-    assert b"value: 2" in inner.read_bytes()
-    inner.unlink()
-    place.umount()
-
-
-def test_second_mount_for_writing(place: Place) -> None:
-    assert place.mount().returncode == 0
-    second = place.folder / "second"
-    second.mkdir()
-    before = place.file.read_bytes()
-    done = place.mount(point=second)
-    assert done.returncode == 5
-    assert "mounted" in done.stderr
-    assert place.mount("-o", "ro", point=second).returncode == 0
-    assert (second / "blocks/0000.bin").read_bytes() == DATA
-    with pytest.raises(OSError, match="Read-only file system"):
-        (second / "tree.yaml").write_bytes(b"x")
-    place.umount(second)
-    place.umount()
-    assert place.file.read_bytes() == before
+    with mounted(file) as mount:
+        inner = mount.point / "inner.asdf"
+        inner.write_bytes(file.read_bytes())
+        with mounted(inner, at=tmp_path / "mnt2", environment=mount.environment) as second:
+            second.edit()
+        check_saved(inner, 2)
+        inner.unlink()
 
 
 @contextlib.contextmanager
@@ -171,161 +133,129 @@ def bound_read_only(folder: Path, target: Path) -> Iterator[None]:
         run("umount", "-l", target)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a bind mount needs root")
-def test_read_only_directory(place: Place) -> None:
-    inside, shown = place.folder / "inside", place.folder / "shown"
+@needs_root
+def test_read_only_directory(file: Path, tmp_path: Path) -> None:
+    inside, shown = tmp_path / "inside", tmp_path / "shown"
     inside.mkdir()
-    (inside / "data.asdf").write_bytes(place.file.read_bytes())
-    with bound_read_only(inside, shown):
-        done = place.mount(file=shown / "data.asdf")
-        assert done.returncode == 0
-        assert "cannot be written; mounting read-only" in done.stderr
-        assert (place.point / "blocks/0001.bin").read_bytes() == MASK
-        assert not stat.S_IMODE((place.point / "tree.yaml").stat().st_mode) & 0o222
-        place.umount()
-    assert sorted(p.name for p in inside.iterdir()) == ["data.asdf"]
+    file.rename(inside / file.name)
+    with (
+        bound_read_only(inside, shown),
+        mounted(shown / file.name, at=tmp_path / "mnt", environment=environment_in(tmp_path)) as mount,
+    ):
+        assert "cannot be written; mounting read-only" in mount.said
+        assert mount.block(1).read_bytes() == MASK
+        assert not stat.S_IMODE(mount.tree.stat().st_mode) & 0o222
+    assert os.listdir(inside) == [file.name]
 
 
 @pytest.mark.parametrize("kind", ["truncated", "corrupt"])
-def test_a_damaged_block_leaves_the_rest(place: Place, kind: str) -> None:
+def test_a_damaged_block_leaves_the_rest(file: Path, kind: str) -> None:
     blocks = [block_bytes(DATA), block_bytes(MASK), *([block_bytes(b"three")] if kind == "corrupt" else [])]
     raw = odd_file(padding=b" " * 500, blocks=blocks)
     second = raw.find(MAGIC, raw.find(MAGIC) + 4)
     damaged = raw[: second + 60] if kind == "truncated" else raw[:second] + b"XXXX" + raw[second + 4 :]
-    place.file.write_bytes(damaged)
-    assert place.mount().returncode == 0
-    assert (place.point / "blocks/0000.bin").read_bytes() == DATA
-    assert b"value: 1" in (place.point / "tree.yaml").read_bytes()
-    with pytest.raises(OSError, match="Input/output error"):
-        (place.point / "blocks/0001.bin").read_bytes()
-    assert "block 1" in (place.point / ".asdffs/error").read_text()
-    place.umount()
-    assert place.file.read_bytes() == damaged
+    file.write_bytes(damaged)
+    with mounted(file) as mount:
+        assert mount.block(0).read_bytes() == DATA
+        for mode in ("rb", "r+b"):
+            with pytest.raises(OSError, match="Input/output error"), open(mount.block(1), mode) as block:
+                block.read()
+            assert "block 1" in mount.error
+            assert kind == "corrupt" or "ends inside" in mount.error
+        mount.edit()
+    assert file.read_bytes() == damaged.replace(b"value: 1\n", b"value: 2\n")
 
 
 @pytest.mark.parametrize("kind", [name for name in ODD_FILES if "index" in name])
-def test_a_lying_index(place: Place, kind: str) -> None:
-    place.file.write_bytes(ODD_FILES[kind])
-    assert place.mount().returncode == 0
-    assert (place.point / "blocks/0000.bin").read_bytes() == DATA
-    assert (place.point / "blocks/0001.bin").read_bytes() == MASK
-    place.umount()
-    assert place.file.read_bytes() == ODD_FILES[kind]
+def test_a_lying_index(file: Path, kind: str) -> None:
+    file.write_bytes(ODD_FILES[kind])
+    with mounted(file) as mount:
+        assert [mount.block(number).read_bytes() for number in range(2)] == [DATA, MASK]
+    assert file.read_bytes() == ODD_FILES[kind]
 
 
-def test_names_that_are_not_utf8(place: Place) -> None:
-    file = place.folder / os.fsdecode(b"d\xe9j\xe0.asdf")
-    point = place.folder / os.fsdecode(b"mount\xff")
-    file.write_bytes(place.file.read_bytes())
-    point.mkdir()
-    done = place.mount(file=file, point=point)
-    assert (done.returncode, done.stderr) == (0, "")
-    name = point / os.fsdecode(b"scr\xe4tch.txt")
-    name.write_bytes(b"kept")
-    assert name.name in os.listdir(point)
-    assert name.read_bytes() == b"kept"
-    with pytest.raises(OSError, match="Bad message"):
-        (point / "tree.yaml").write_bytes(b"x")
-    assert "Traceback" not in place.umount(point, code=7)
-    leftover = place.folder / os.fsdecode(b"d\xe9j\xe0.asdf.leftover")
-    assert (leftover / name.name).read_bytes() == b"kept"
-    done = place.mount(file=place.folder / os.fsdecode(b"\xff\xfe"), point=point)
-    assert done.returncode == 3
-    assert "Traceback" not in done.stderr
+def test_names_that_are_not_utf8(file: Path, tmp_path: Path) -> None:
+    odd, point = (tmp_path / os.fsdecode(name) for name in (b"d\xe9j\xe0.asdf", b"mount\xff"))
+    file.rename(odd)
+    with mounted(odd, at=point, code=7) as mount:
+        assert mount.said == ""
+        name = point / os.fsdecode(b"scr\xe4tch.txt")
+        name.write_bytes(b"kept")
+        assert name.name in os.listdir(point)
+        assert name.read_bytes() == b"kept"
+        with pytest.raises(OSError, match="Bad message"):
+            mount.tree.write_bytes(b"x")
+    assert "Traceback" not in mount.umount.stderr
+    assert (tmp_path / os.fsdecode(b"d\xe9j\xe0.asdf.leftover") / name.name).read_bytes() == b"kept"
+    done = asdffs("mount", tmp_path / os.fsdecode(b"\xff\xfe"), point, environment=mount.environment)
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False)
 
 
-def test_a_tree_that_is_not_utf8(place: Place) -> None:
+def test_a_tree_that_is_not_utf8(file: Path) -> None:
     """It is served as it is; a save must be UTF-8."""
-    place.file.write_bytes(BAD_UTF8_FILE)
-    assert place.mount().returncode == 0
-    tree = place.point / "tree.yaml"
-    text = tree.read_bytes()
-    assert text in BAD_UTF8_FILE
-    with pytest.raises(OSError, match="Bad message"):
-        tree.write_bytes(text.replace(b"value: 1", b"value: 2"))
-    assert "not UTF-8" in (place.point / ".asdffs/error").read_text()
-    assert place.file.read_bytes() == BAD_UTF8_FILE
-    tree.write_bytes(text.replace(b"value: 1", b"value: 2").replace(b"caf\xe9", "café".encode()))
-    assert b"value: 2" in place.file.read_bytes()
-    assert "corrected later, is kept" in place.umount()
+    file.write_bytes(BAD_UTF8_FILE)
+    with mounted(file) as mount:
+        text = mount.tree.read_bytes()
+        assert text in BAD_UTF8_FILE
+        with pytest.raises(OSError, match="Bad message"):
+            mount.edit()
+        assert "not UTF-8" in mount.error
+        assert file.read_bytes() == BAD_UTF8_FILE
+        mount.tree.write_bytes(text.replace(b"value: 1", b"value: 2").replace(b"caf\xe9", "café".encode()))
+        assert b"value: 2" in file.read_bytes()
+    assert "corrected later, is kept" in mount.umount.stderr
 
 
-def test_a_refusal_that_names_odd_bytes(place: Place) -> None:
-    assert place.mount().returncode == 0
-    (place.point / os.fsdecode(b"z\xff") / "k").mkdir(parents=True)
-    with pytest.raises(OSError, match="not empty"):
-        (place.point / os.fsdecode(b"z\xff")).rmdir()
-    assert b"z\xff" in (place.point / ".asdffs/error").read_bytes()
-    (place.point / os.fsdecode(b"z\xff") / "k").rmdir()
-    (place.point / os.fsdecode(b"z\xff")).rmdir()
-    place.umount()
+def test_a_refusal_that_names_odd_bytes(file: Path) -> None:
+    with mounted(file) as mount:
+        folder = mount.point / os.fsdecode(b"z\xff")
+        (folder / "k").mkdir(parents=True)
+        with pytest.raises(OSError, match="not empty"):
+            folder.rmdir()
+        assert b"z\xff" in (mount.point / ".asdffs/error").read_bytes()
+        (folder / "k").rmdir()
+        folder.rmdir()
 
 
-def test_a_path_of_4000_characters(place: Place) -> None:
-    folder = place.folder
+def test_a_path_of_4000_characters(file: Path, tmp_path: Path) -> None:
+    folder = tmp_path
     while len(str(folder)) < 3800:
         folder /= "d" * min(200, 3801 - len(str(folder)))
     os.makedirs(folder)
-    file, point = folder / ("f" * 100), folder / ("m" * 100)
-    file.write_bytes(place.file.read_bytes())
-    point.mkdir()
-    done = place.mount(file=file, point=point)
-    assert done.returncode == 0, done.stderr
-    text = (point / "tree.yaml").read_bytes()
-    (point / "tree.yaml").write_bytes(text.replace(b"value: 1", b"value: 2"))
-    place.umount(point)
-    assert b"value: 2" in file.read_bytes()
-    place.refused(3, "File name too long", file="x" * 4000)
-    place.refused(6, "File name too long", point="y" * 4000)
+    far = file.rename(folder / ("f" * 100))
+    with mounted(far, at=folder / ("m" * 100), environment=environment_in(tmp_path)) as mount:
+        mount.edit()
+    check_saved(far, 2)
 
 
-def test_mount_point_vanishing(place: Place) -> None:
+def test_mount_point_vanishing(file: Path) -> None:
     """Its directory is removed where nothing is mounted on it: the kernel takes the mount away."""
     if run("unshare", "-m", "true").returncode != 0:
         pytest.skip("no right to make a mount namespace")
-    assert place.mount().returncode == 0
-    pid = json.loads((place.point / ".asdffs/status.json").read_text())["pid"]
-    (place.point / "blocks/0001.bin").write_bytes(MASK[::-1])
-    assert run("unshare", "-m", "sh", "-c", f"umount {place.point} && rmdir {place.point}").returncode == 0
-    wait_for(pid)
-    assert not place.point.exists()
-    assert MASK[::-1] in place.file.read_bytes()
-    place.point.mkdir()
+    with mounted(file, code=6) as mount:
+        mount.block(1).write_bytes(MASK[::-1])
+        assert run("unshare", "-m", "sh", "-c", f"umount {mount.point} && rmdir {mount.point}").returncode == 0
+        wait_for(mount.pid)
+        assert not mount.point.exists()
+        assert MASK[::-1] in file.read_bytes()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a tmpfs needs root")
-def test_disk_full_at_mount(place: Place) -> None:
-    full = place.folder / "full"
-    full.mkdir()
-    assert run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", full).returncode == 0
-    try:
+def test_disk_full_at_mount(tmp_path: Path) -> None:
+    with filesystem("tmpfs", tmp_path, 64 << 10) as full:
         file = full / "data.asdf"
-        file.write_bytes(place.file.read_bytes())
-        with contextlib.suppress(OSError), open(full / "fill", "wb", buffering=0) as fill:
-            while True:
-                fill.write(bytes(4096))
-        before = file.read_bytes()
-        done = place.mount(file=file)
+        file.write_bytes(odd_file())
+        before, filler, environment = file.read_bytes(), fill(full), environment_in(tmp_path)
+        (tmp_path / "mnt").mkdir()
+        done = asdffs("mount", file, tmp_path / "mnt", environment=environment)
         assert done.returncode == 8
         assert "No space left on device; make room, or mount with -o ro" in done.stderr
-        assert sorted(p.name for p in full.iterdir()) == ["data.asdf", "fill"]
-        assert place.mount("-o", "ro", file=file).returncode == 0
-        assert (place.point / "blocks/0000.bin").read_bytes() == DATA
-        place.umount()
+        assert sorted(path.name for path in full.iterdir()) == ["data.asdf", filler.name]
+        with mounted(file, "-o", "ro", at=tmp_path / "mnt", environment=environment) as mount:
+            assert mount.block(0).read_bytes() == DATA
         assert file.read_bytes() == before
-    finally:
-        run("umount", "-l", full)
 
 
-def with_dev(script: str, place: Place) -> subprocess.CompletedProcess[str]:
-    """The mount command in a mount namespace whose /dev has what ``script`` makes."""
-    setup = "mount -t tmpfs tmpfs /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9"
-    command = f"{sys.executable} -m asdffs mount {place.file} {place.point}"
-    script = f"{setup} && {script.format(command=command)}"
-    return in_own_namespace(script, place.folder, place.environment)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="another /dev needs root")
+@needs_root
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [
@@ -336,72 +266,38 @@ def with_dev(script: str, place: Place) -> subprocess.CompletedProcess[str]:
         ),
     ],
 )
-def test_fuse_device(place: Place, script: str, sentence: str) -> None:
-    before = place.file.read_bytes()
-    done = with_dev(script, place)
-    assert done.returncode == 6, done.stderr
+def test_fuse_device(file: Path, place: Path, script: str, sentence: str) -> None:
+    """In a mount namespace whose /dev has what ``script`` makes."""
+    before, command = file.read_bytes(), f"{sys.executable} -m asdffs mount {file} {place}/mnt"
+    setup = "mount -t tmpfs tmpfs /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9"
+    done = in_own_namespace(f"{setup} && {script.format(command=command)}", place)
+    assert (done.returncode, len(done.stderr.splitlines())) == (6, 1), done.stderr
     assert sentence in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert place.file.read_bytes() == before
+    assert file.read_bytes() == before
 
 
-def test_fusermount_missing(place: Place) -> None:
+@needs_root
+def test_fusermount_missing(file: Path, place: Path) -> None:
     """Only root can do without it: libfuse would say so in its own words, and only after the daemon has started."""
     code = (
         "import asdffs.cli.main, asdffs.cli.commands.mount, locale, os, shutil, sys; os.seteuid(65534); "
         "os.environ['PATH'] = '/nowhere'; asdffs.cli.commands.mount._HELPER_PLACES = (); "
         "sys.exit(asdffs.cli.main.main(sys.argv[1:]))"
     )
-    if os.geteuid() != 0:
-        pytest.skip("only root can be another user")
     package = os.path.dirname(asdffs_package.__file__)
     if run("setpriv", "--reuid=65534", "--clear-groups", "ls", package).returncode != 0:
         pytest.skip(f"{package} cannot be read by other users")
-    place.folder.chmod(0o777)
-    for folder in (place.folder, *place.folder.parents):
+    place.chmod(0o777)
+    for folder in (place, *place.parents):
         if str(folder).startswith("/tmp/"):
             folder.chmod(folder.stat().st_mode | 0o055)
-    done = run(sys.executable, "-c", code, "mount", place.file, place.point, env=place.environment)
+    done = run(sys.executable, "-c", code, "mount", file, place / "mnt", env=environment_in(place))
     assert done.returncode == 6, done.stderr
     assert "fusermount3" in done.stderr
     assert "apt install fuse3" in done.stderr
 
 
-UNKNOWN: dict[str, Callable[[], list[str]]] = {
-    "option": lambda: ["-o", "ro,sparkle=1"],
-    "pad": lambda: ["-o", "pad=lots"],
-    "umask": lambda: ["-o", "umask=9"],
-    "uid": lambda: ["-o", "uid=root"],
-    "flag with value": lambda: ["-o", "strict=1"],
-    "value without": lambda: ["-o", "fsname"],
-}
-
-
-@pytest.mark.parametrize("kind", UNKNOWN)
-def test_options_that_are_not_understood(place: Place, kind: str) -> None:
-    words = UNKNOWN[kind]()
-    place.refused(2, words[1].split(",")[-1].partition("=")[0], *words)
-
-
-def test_a_log_that_cannot_be_written(place: Place) -> None:
-    place.refused(6, "log=/nowhere/log: cannot be written: No such file", "-o", "log=/nowhere/log")
-    if not os.path.exists("/dev/log"):
-        place.refused(6, "there is no /dev/log", "-o", "log=syslog")
-
-
-@pytest.mark.parametrize("option", ["spool", "log", "XDG_STATE_HOME"])
-def test_nothing_of_the_mount_lies_inside_it(place: Place, option: str) -> None:
-    """The daemon would wait for itself."""
-    inside, words = place.point / "inside", []
-    if option.isupper():
-        place.environment[option] = str(inside)
-    else:
-        words = ["-o", f"{option}={inside}"]
-    place.refused(6, "lies inside the mount point; choose another place", *words)
-    assert list(place.point.iterdir()) == []
-
-
-def test_umount_where_nothing_is_mounted(place: Place) -> None:
-    done = asdffs("umount", place.point, environment=place.environment)
+def test_umount_where_nothing_is_mounted(tmp_path: Path) -> None:
+    done = asdffs("umount", tmp_path, environment=environment_in(tmp_path))
     assert (done.returncode, len(done.stderr.splitlines())) == (6, 1)
     assert "no asdffs mount is there" in done.stderr

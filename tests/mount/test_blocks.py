@@ -183,20 +183,6 @@ def test_a_streamed_block_is_read_and_appended_to(tmp_path: Path) -> None:
     assert b"BLOCK INDEX" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("compression", ["zlib", "bzp2"])
-def test_compressed_blocks_that_are_only_read_stay_as_they_are(tmp_path: Path, compression: str) -> None:
-    path = tmp_path / "data.asdf"
-    arrays = write_sample(path, all_array_compression=compression)
-    before = path.read_bytes()
-    with mounted(path) as mount:
-        for number, name in enumerate(ORDER):
-            assert mount.block(number).read_bytes() == arrays[name].tobytes()
-        assert os.getxattr(mount.block(0), "user.asdf.compression") == compression.encode()
-        with open(mount.block(0), "r+b") as file:
-            assert file.read(8) == arrays[ORDER[0]].tobytes()[:8]
-    assert path.read_bytes() == before
-
-
 def test_attributes_equal_info(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     write_sample(path)
@@ -214,16 +200,6 @@ def test_attributes_equal_info(tmp_path: Path) -> None:
             os.getxattr(mount.block(0), "user.asdf.nonsense")
 
 
-def test_a_wrong_checksum_is_not_mended_by_looking(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file().replace(DATA, DATA[::-1]))
-    before = path.read_bytes()
-    with mounted(path) as mount:
-        mount.block(0).read_bytes()
-        run("sync", mount.point)
-    assert path.read_bytes() == before
-
-
 def test_a_zero_checksum_stays_zero_and_header_bytes_stay(tmp_path: Path) -> None:
     from support.samples import block_bytes
 
@@ -235,22 +211,6 @@ def test_a_zero_checksum_stays_zero_and_header_bytes_stay(tmp_path: Path) -> Non
                 file.write(b"new")
     new = [block_bytes(b"new" + DATA[3:], size=64, md5=False), block_bytes(b"new" + MASK[3:], size=90)]
     assert path.read_bytes() == odd_file(blocks=new)
-
-
-def test_truncated_last_block_serves_the_rest(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    whole = odd_file(index="absent")
-    path.write_bytes(whole[:-10])
-    with mounted(path) as mount:
-        assert mount.block(0).read_bytes() == DATA
-        with pytest.raises(OSError, match="Input/output error"):
-            mount.block(1).read_bytes()
-        assert "block 1" in mount.error
-        assert "ends inside" in mount.error
-        with pytest.raises(OSError, match="Input/output error"):
-            open(mount.block(1), "r+b")
-        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
-    assert path.read_bytes() == whole[:-10].replace(b"value: 1\n", b"value: 2\n")
 
 
 def test_a_block_that_is_cut_by_mistake_is_told(tmp_path: Path) -> None:

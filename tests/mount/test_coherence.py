@@ -67,7 +67,8 @@ def test_an_error_is_seen_at_once(file: Path) -> None:
             assert len(os.listdir(mount.point / ".asdffs/rejected")) == number + 1
 
 
-def test_another_program_is_seen_at_the_next_open(file: Path) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_another_program_is_seen_at_the_next_open(file: Path, *, replaced: bool) -> None:
     """Also by stat and by descriptors that were open before, once somebody opened something."""
     with mounted(file) as mount:
         assert mount.block(1).stat().st_size == 40
@@ -75,11 +76,15 @@ def test_another_program_is_seen_at_the_next_open(file: Path) -> None:
         new = odd_file(
             blocks=[block_bytes(DATA), block_bytes(b"other" * 50), block_bytes(b"third")], padding=b" " * 50
         )
-        file.write_bytes(new.replace(b"value: 1\n", b"value: 5\n"))
+        target = file.with_name("new") if replaced else file
+        target.write_bytes(new.replace(b"value: 1\n", b"value: 5\n"))
+        os.replace(target, file)
         assert b"value: 5" in mount.tree.read_bytes()
         assert mount.block(1).read_bytes() == b"other" * 50
         assert mount.block(1).stat().st_size == 250
         assert mount.block(2).read_bytes() == b"third"
+        mount.edit(b"value: 5\n", b"value: 6\n")
+    assert b"value: 6\n" in file.read_bytes()
 
 
 def test_times_that_a_program_sets_stay(file: Path) -> None:

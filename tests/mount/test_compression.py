@@ -149,6 +149,7 @@ def test_verify(tmp_path: Path) -> None:
     before = path.read_bytes()
     with mounted(path) as mount:
         assert mount.block(0).read_bytes() == DATA[::-1]
+        run("sync", mount.point)
     with mounted(path, "-o", "verify") as mount:
         for _ in range(2):
             with pytest.raises(OSError, match="Input/output error"):
@@ -298,10 +299,14 @@ def test_a_file_of_the_library_with_every_compression(tmp_path: Path) -> None:
     for name in CODECS:
         file.set_array_compression(file[name], name)
     file.write_to(path)
-    environment = environment_in(tmp_path)
+    before, environment = path.read_bytes(), environment_in(tmp_path)
     with mounted(path) as mount:
         for number, name in enumerate(CODECS):
             assert mount.block(number).read_bytes() == arrays[name].tobytes()
+            assert os.getxattr(mount.block(number), "user.asdf.compression") == name.encode()
+            with open(mount.block(number), "r+b") as block:
+                assert block.read(8) == arrays[name].tobytes()[:8]
+    assert path.read_bytes() == before, "they were only read"
     assert asdffs("check", "--deep", path, environment=environment).stdout.strip().endswith("nothing wrong")
 
 

@@ -16,13 +16,6 @@ from support.samples import MASK, odd_file, opened
 pytestmark = pytest.mark.mount
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 500))
-    return path
-
-
 def mount(file: Path, point: Path, *, soft: int, hard: int, keep: tuple[int, ...] = ()) -> int:
     """Mount ``file`` by a program with these limits and these descriptors; the daemon's process."""
     point.mkdir(exist_ok=True)

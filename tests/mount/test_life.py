@@ -13,32 +13,13 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
-from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, mounted, run
+from support.filesystems import filesystem, fill
+from support.mounts import LIMIT, asdffs, environment_in, foreground, mounted, needs_root, run
 from support.samples import MASK, check_saved, odd_file, opened
 
 pytestmark = pytest.mark.mount
 ROOT = Path(__file__).parents[2]
 OLD, NEW = b"value: 1\n", b"value: 2\n"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 500))
-    return path
-
-
-def foreground(file: Path, point: Path, *options: str) -> subprocess.Popen[str]:
-    point.mkdir(exist_ok=True)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "asdffs", "mount", "-f", file, point, *options],
-        env=environment_in(file.parent),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    assert "mounted" in process.stderr.readline()
-    return process
 
 
 def test_mount_and_unmount_leave_every_byte_and_the_mtime(file: Path) -> None:
@@ -56,14 +37,11 @@ def test_mount_and_unmount_leave_every_byte_and_the_mtime(file: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_signals_unmount_and_finish(file: Path, how: signal.Signals) -> None:
     point = file.parent / "mnt"
-    process = foreground(file, point)
-    (point / "blocks/0001.bin").write_bytes(MASK[::-1])
-    (point / "tree.yaml").write_bytes((point / "tree.yaml").read_bytes().replace(OLD, NEW))
-    process.send_signal(how)
-    assert process.wait(LIMIT) == 0
-    assert process.stderr is not None
-    process.stderr.close()
-    assert not os.path.ismount(point)
+    with foreground(file) as process:
+        (point / "blocks/0001.bin").write_bytes(MASK[::-1])
+        (point / "tree.yaml").write_bytes((point / "tree.yaml").read_bytes().replace(OLD, NEW))
+        process.send_signal(how)
+    assert (process.returncode, os.path.ismount(point)) == (0, False)
     with opened(file) as found:
         assert found["value"] == 2
         assert found["mask"][:].tobytes() == MASK[::-1]
@@ -71,14 +49,12 @@ def test_signals_unmount_and_finish(file: Path, how: signal.Signals) -> None:
 
 def test_foreground_tells_kept_edits(file: Path) -> None:
     point = file.parent / "mnt"
-    process = foreground(file, point)
-    with pytest.raises(OSError, match="Bad message"):
-        (point / "tree.yaml").write_bytes(b"nonsense")
-    assert run("umount", point).returncode == 0
-    assert process.wait(LIMIT) == 7
-    assert process.stderr is not None
-    assert "data.asdf.rejected-1.yaml" in process.stderr.read()
-    process.stderr.close()
+    with foreground(file) as process:
+        with pytest.raises(OSError, match="Bad message"):
+            (point / "tree.yaml").write_bytes(b"nonsense")
+        assert run("umount", point).returncode == 0
+        assert "data.asdf.rejected-1.yaml" in process.stderr.read()
+    assert process.returncode == 7
 
 
 @pytest.mark.long
@@ -86,18 +62,13 @@ def test_plain_umount_finishes_by_itself_and_the_next_command_waits(tmp_path: Pa
     """The daemon still holds the lock while it computes a checksum; the next mount comes after it."""
     path = tmp_path / "data.asdf"
     asdf.AsdfFile({"a": np.zeros(256 << 20, dtype="u1")}).write_to(path)
-    environment = environment_in(tmp_path)
-    point = tmp_path / "mnt"
-    point.mkdir()
-    assert asdffs("mount", path, point, environment=environment).returncode == 0
-    with open(point / "blocks/0000.bin", "r+b") as block:
-        block.write(b"\x01")
-    (point / "left.txt").write_text("over")
-    assert run("umount", point).returncode == 0
-    again = asdffs("mount", path, point, environment=environment)
-    assert again.returncode == 0, again.stderr
-    assert "left.txt" in again.stderr, "what the last mount kept is told"
-    assert asdffs("umount", point, environment=environment).returncode == 0
+    with mounted(path, code=6) as mount:
+        with open(mount.block(0), "r+b") as block:
+            block.write(b"\x01")
+        (mount.point / "left.txt").write_text("over")
+        assert run("umount", mount.point).returncode == 0
+        with mounted(path, at=tmp_path / "again") as again:
+            assert "left.txt" in again.said, "what the last mount kept is told"
     with opened(path) as found:
         assert found["a"][0] == 1
 
@@ -134,13 +105,9 @@ def test_read_only_mount(file: Path) -> None:
         assert run("touch", mount.point / "new").returncode != 0
         assert mount.status["writable"] is False
         # a second, writing mount of the same file is possible, and its edits are seen
-        other = file.parent / "other"
-        other.mkdir()
-        environment = environment_in(file.parent)
-        assert asdffs("mount", file, other, environment=environment).returncode == 0
-        (other / "tree.yaml").write_bytes((other / "tree.yaml").read_bytes().replace(OLD, NEW))
-        assert NEW in mount.tree.read_bytes()
-        assert asdffs("umount", other, environment=environment).returncode == 0
+        with mounted(file, at=file.parent / "other") as other:
+            other.edit()
+            assert NEW in mount.tree.read_bytes()
 
 
 def test_umount_takes_the_file_as_well(file: Path) -> None:
@@ -183,7 +150,7 @@ def test_a_truncated_file_is_told(file: Path) -> None:
     sentence = f"the file is truncated: it ends at {size}, inside block 1"
     with mounted(file) as mount:
         assert mount.status["warnings"] == [sentence]
-        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
+        mount.edit()
         assert mount.status["warnings"] == [sentence], "a save does not hide it"
     done = asdffs("info", file, environment=mount.environment)
     assert f"damage    {sentence}\n" in done.stdout
@@ -199,6 +166,12 @@ def test_a_second_writing_mount_is_refused(file: Path) -> None:
         assert f"already mounted for writing at {mount.point} by process {mount.pid}" in done.stderr
         assert f"change it there, in {mount.tree}, or first run 'asdffs umount {file}'" in done.stderr
         assert asdffs("info", file, environment=mount.environment).returncode == 0
+        with mounted(file, "-o", "ro", at=other) as second:
+            assert second.block(1).read_bytes() == MASK
+            with pytest.raises(OSError, match="Read-only file system"):
+                second.tree.write_bytes(b"x")
+        mount.edit()
+    check_saved(file, 2)
 
 
 @pytest.mark.parametrize("what", ["sub/data.asdf", "sub"])
@@ -208,9 +181,7 @@ def test_regression_a_mount_that_is_only_read_changes_no_directory(tmp_path: Pat
     path.parent.mkdir()
     path.write_bytes(odd_file())
     before = path.parent.stat().st_mtime_ns, [path.name]
-    point.mkdir()
-    assert asdffs("mount", tmp_path / what, point, "-o", "idle=60", environment=environment).returncode == 0
-    try:
+    with mounted(tmp_path / what, "-o", "idle=60", at=point, environment=environment):
         inside = point / ("" if what != "sub" else "data.asdf.d")
         text = (inside / "tree.yaml").read_bytes()
         assert (inside / "blocks/0001.bin").read_bytes() == MASK
@@ -219,42 +190,17 @@ def test_regression_a_mount_that_is_only_read_changes_no_directory(tmp_path: Pat
         assert (note["mountpoint"], note["state"]) == (str(point), "serving")
         (inside / "tree.yaml").write_bytes(text.replace(OLD, NEW))
         assert sorted(os.listdir(path.parent)) == [".data.asdf.asdffs-journal", "data.asdf"]
-    finally:
-        assert asdffs("umount", point, environment=environment).returncode == 0
     assert os.listdir(path.parent) == ["data.asdf"]
     check_saved(path, 2)
 
 
+@needs_root
 def test_the_holder_is_named_in_another_container_with_the_same_home(file: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("a pid namespace needs root")
     with mounted(file) as mount:
         command = [sys.executable, "-m", "asdffs", "set", "value=2", file]
         done = run("unshare", "-p", "-f", "--mount-proc", *command, env=mount.environment)
         assert done.returncode == 5
         assert f"already mounted for writing at {mount.point} by process {mount.pid}" in done.stderr
-
-
-def test_a_file_that_cannot_be_written_is_mounted_read_only(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a read-only tmpfs needs root")
-    fixed = tmp_path / "fixed"
-    fixed.mkdir()
-    assert run("mount", "-t", "tmpfs", "tmpfs", fixed).returncode == 0
-    try:
-        (fixed / "data.asdf").write_bytes(odd_file())
-        assert run("mount", "-o", "remount,ro", fixed).returncode == 0
-        point = tmp_path / "mnt"
-        point.mkdir()
-        environment = environment_in(tmp_path)
-        done = asdffs("mount", fixed / "data.asdf", point, environment=environment)
-        assert done.returncode == 0
-        assert "cannot be written; mounting read-only" in done.stderr
-        assert (point / "blocks/0001.bin").read_bytes() == MASK
-        assert asdffs("umount", point, environment=environment).returncode == 0
-    finally:
-        lazily_unmount(tmp_path / "mnt")
-        run("umount", "-l", fixed)
 
 
 @pytest.mark.parametrize("change", ["touched", "garbage", "cut"])
@@ -280,124 +226,42 @@ def test_regression_a_foreign_change_made_the_mount_unusable(file: Path, change:
 
 
 def test_umount_recovers_when_the_daemon_dies_meanwhile(file: Path) -> None:
-    environment, point = environment_in(file.parent), file.parent / "mnt"
-    point.mkdir()
-    assert asdffs("mount", file, point, environment=environment).returncode == 0
-    pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
-    (point / "blocks/0001.bin").write_bytes(MASK[::-1])
-    os.kill(pid, signal.SIGSTOP)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "asdffs", "umount", point], env=environment, stderr=subprocess.PIPE, text=True
-    )
-    os.kill(pid, signal.SIGKILL)
-    assert process.stderr is not None
-    said = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(LIMIT), os.path.ismount(point)) == (0, False), said
+    with mounted(file, code=6) as mount:
+        mount.block(1).write_bytes(MASK[::-1])
+        os.kill(mount.pid, signal.SIGSTOP)
+        command = [sys.executable, "-m", "asdffs", "umount", mount.point]
+        with subprocess.Popen(command, env=mount.environment, stderr=subprocess.PIPE, text=True) as process:
+            os.kill(mount.pid, signal.SIGKILL)
+            said = process.stderr.read()
+        assert (process.returncode, os.path.ismount(mount.point)) == (0, False), said
     assert "its daemon was gone" in said or "the daemon ended before" in said
     with opened(file) as found:
         assert found["mask"][:].tobytes() == MASK[::-1]
 
 
-def test_regression_mount_on_a_full_disk_said_nothing(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    small, point = tmp_path / "small", tmp_path / "mnt"
-    small.mkdir()
-    point.mkdir()
-    assert run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small).returncode == 0
-    try:
-        (small / "data.asdf").write_bytes(odd_file())
-        run("dd", "if=/dev/zero", f"of={small}/ballast")
-        done = asdffs("mount", small / "data.asdf", point, environment=environment_in(tmp_path))
-        assert done.returncode == 8
-        assert "No space left on device" in done.stderr
-        assert "-o ro" in done.stderr
-        assert sorted(path.name for path in small.iterdir()) == ["ballast", "data.asdf"]
-        with_ro = asdffs("mount", small / "data.asdf", point, "-o", "ro", environment=environment_in(tmp_path))
-        assert with_ro.returncode == 0
-        assert asdffs("umount", point, environment=environment_in(tmp_path)).returncode == 0
-    finally:
-        lazily_unmount(point)
-        run("umount", "-l", small)
-
-
 def test_regression_draft_was_lost_when_the_disk_was_full_at_the_end(tmp_path: Path) -> None:
     """What cannot be kept beside the file stays in the spool, is told, and is kept by the next mount."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    small, point, environment = tmp_path / "small", tmp_path / "mnt", environment_in(tmp_path)
-    small.mkdir()
-    point.mkdir()
-    assert run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small).returncode == 0
-    try:
+    place = {"at": tmp_path / "mnt", "environment": environment_in(tmp_path)}
+    with filesystem("tmpfs", tmp_path, 64 << 10) as small:
         (small / "data.asdf").write_bytes(odd_file())
-        assert asdffs("mount", small / "data.asdf", point, environment=environment).returncode == 0
-        with pytest.raises(OSError, match="Bad message"):
-            (point / "tree.yaml").write_bytes(b"precious")
-        run("dd", "if=/dev/zero", f"of={small}/ballast")
-        done = asdffs("umount", point, environment=environment)
-        assert done.returncode == 8
-        assert "could not be kept beside the file" in done.stderr
-        (small / "ballast").unlink()
-        again = asdffs("mount", small / "data.asdf", point, environment=environment)
-        assert again.returncode == 0, again.stderr
-        assert (small / "data.asdf.rejected-1.yaml").read_bytes() == b"precious"
-        assert asdffs("umount", point, environment=environment).returncode == 0
-    finally:
-        lazily_unmount(point)
-        run("umount", "-l", small)
+        with mounted(small / "data.asdf", code=8, **place) as mount:
+            with pytest.raises(OSError, match="Bad message"):
+                mount.tree.write_bytes(b"precious")
+            filler = fill(small)
+        assert "could not be kept beside the file" in mount.umount.stderr
+        filler.unlink()
+        with mounted(small / "data.asdf", **place):
+            assert (small / "data.asdf.rejected-1.yaml").read_bytes() == b"precious"
 
 
 def test_a_removed_journal_stops_commits(file: Path) -> None:
     with mounted(file, code=7) as mount:
-        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 5\n"))
+        mount.edit()
         before = file.read_bytes()
         (file.parent / ".data.asdf.asdffs-journal").unlink()
         with pytest.raises(OSError, match="No such file"):
-            mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 5\n", NEW))
+            mount.edit(NEW, OLD)
     assert file.read_bytes() == before
-
-
-BAD_MOUNTS = {
-    "no file": (["missing.asdf", "mnt"], 3, "missing.asdf: cannot be opened: No such file"),
-    "itself": (["mnt", "mnt"], 6, "lies inside the mount point"),
-    "not asdf": (["text", "mnt"], 4, "text: offset 0: not an ASDF file"),
-    "empty file": (["empty", "mnt"], 4, "not an ASDF file"),
-    "no tree end": (["cut", "mnt"], 4, "the tree has no end"),
-    "other version": (["future", "mnt"], 4, "2.0.0"),
-    "no mount point": (["data.asdf", "nowhere"], 6, "does not exist; run: mkdir -p"),
-    "mount point not empty": (["data.asdf", "full"], 6, "not empty"),
-    "mount point is a file": (["data.asdf", "text"], 6, "not a directory"),
-    "unknown option": (["data.asdf", "mnt", "-o", "ro,sparkle"], 2, "unknown mount option 'sparkle'"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_MOUNTS)
-def test_bad_mounts_say_one_sentence(file: Path, name: str) -> None:
-    folder = file.parent
-    (folder / "mnt").mkdir()
-    (folder / "full").mkdir()
-    (folder / "full" / "x").touch()
-    (folder / "text").write_text("hello world\n")
-    (folder / "empty").touch()
-    (folder / "cut").write_bytes(file.read_bytes()[:200])
-    (folder / "future").write_bytes(b"#ASDF 2.0.0\n")
-    before = file.read_bytes()
-    arguments, code, sentence = BAD_MOUNTS[name]
-    done = asdffs("mount", *arguments, environment=environment_in(folder), cwd=folder)
-    assert done.returncode == code, done.stderr
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert file.read_bytes() == before
-    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
-
-
-def test_umount_of_nothing(tmp_path: Path) -> None:
-    done = asdffs("umount", tmp_path, environment=environment_in(tmp_path))
-    assert done.returncode == 6
-    assert "no asdffs mount is there" in done.stderr
 
 
 def test_umount_of_a_busy_mount(file: Path) -> None:
@@ -429,71 +293,31 @@ def test_regression_umount_gave_up_when_somebody_was_just_looking(file: Path) ->
         assert asdffs("mount", file, mount.point, environment=mount.environment).returncode == 0
 
 
-@pytest.mark.parametrize("how", ["in place", "replaced"])
-def test_another_writer_is_seen_when_nothing_is_pending(file: Path, how: str) -> None:
-    with mounted(file) as mount:
-        assert OLD in mount.tree.read_bytes()
-        new = file.read_bytes().replace(OLD, b"value: 77\n")
-        if how == "in place":
-            file.write_bytes(new)
-        else:
-            (file.parent / "new").write_bytes(new)
-            os.replace(file.parent / "new", file)
-        assert b"value: 77\n" in mount.tree.read_bytes()
-        assert mount.block(1).read_bytes() == MASK
-        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 77\n", b"value: 78\n"))
-    with opened(file) as found:
-        assert found["value"] == 78
-
-
 def test_the_draft_of_a_killed_daemon_is_kept(file: Path) -> None:
-    environment, point = environment_in(file.parent), file.parent / "mnt"
-    process = foreground(file, point)
-    draft = open(point / "tree.yaml", "wb", buffering=0)
-    draft.write(b"half a thought")
-    process.kill()
-    process.wait(LIMIT)
-    with pytest.raises(OSError, match="."):
-        draft.close()
-    lazily_unmount(point)
-    assert process.stderr is not None
-    process.stderr.close()
-    done = asdffs("mount", file, point, environment=environment)
-    assert done.returncode == 0, done.stderr
-    assert "data.asdf.rejected-1.yaml" in done.stderr
-    assert asdffs("umount", point, environment=environment).returncode == 0
+    with mounted(file, code=6) as mount:
+        draft = open(mount.tree, "wb", buffering=0)
+        draft.write(b"half a thought")
+        mount.kill()
+        with pytest.raises(OSError, match="."):
+            draft.close()
+    with mounted(file) as mount:
+        assert "data.asdf.rejected-1.yaml" in mount.said
     assert file.with_name("data.asdf.rejected-1.yaml").read_bytes() == b"half a thought"
 
 
 def test_full_disk_keeps_the_text(tmp_path: Path) -> None:
     """On a small tmpfs a growth has no room: ENOSPC, the file as it was."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    small = tmp_path / "small"
-    small.mkdir()
-    assert run("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", small).returncode == 0
-    try:
+    with filesystem("tmpfs", tmp_path, 300 << 10) as small:
         path = small / "data.asdf"
         path.write_bytes(odd_file())
         before = path.read_bytes()
-        point = tmp_path / "mnt"
-        point.mkdir()
-        environment = environment_in(tmp_path)
-        assert asdffs("mount", path, point, environment=environment).returncode == 0
-        run("dd", "if=/dev/zero", f"of={small}/ballast")
-        text = (point / "tree.yaml").read_bytes().replace(OLD, b"value: 2\nlong: " + b"x" * 60_000 + b"\n")
-        with pytest.raises(OSError, match="No space left"):
-            (point / "tree.yaml").write_bytes(text)
-        assert path.read_bytes() == before
-        (small / "ballast").unlink()
-        done = asdffs("umount", point, environment=environment)
-        assert path.read_bytes() != before, "room came back, and the end of the mount tried again"
-        assert done.returncode == 0, done.stderr
-        with opened(path) as found:
-            assert found["value"] == 2
-    finally:
-        lazily_unmount(tmp_path / "mnt")
-        run("umount", "-l", small)
+        with mounted(path, at=tmp_path / "mnt", environment=environment_in(tmp_path)) as mount:
+            filler = fill(small)
+            with pytest.raises(OSError, match="No space left"):
+                mount.edit(OLD, b"value: 2\nlong: " + b"x" * 60_000 + b"\n")
+            assert path.read_bytes() == before
+            filler.unlink()
+        check_saved(path, 2)  # room came back, and the end of the mount tried again
 
 
 @pytest.mark.parametrize("call", ["asdffs.mount.binding.Binding", "asdffs.cli.opened_file.tell_the_past"])

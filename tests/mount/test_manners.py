@@ -242,11 +242,6 @@ def test_what_editors_leave_is_dropped(file: Path, name: str) -> None:
     assert not file.with_name("data.asdf.leftover").exists()
 
 
-def test_special_files_are_refused(mount: Mounted) -> None:
-    with pytest.raises(OSError, match="Operation not permitted"):
-        os.mkfifo(mount.point / "fifo")
-
-
 def test_open_then_unlinked(mount: Mounted) -> None:
     path = mount.point / "gone"
     with open(path, "w+b", buffering=0) as file:

@@ -15,19 +15,12 @@ from pathlib import Path
 import pytest
 from support.editors import PROGRAMS, SILENT_PROGRAMS, TERMINAL_PROGRAMS, follow
 from support.mounts import Mounted, mounted, run
-from support.samples import check_saved, odd_file
+from support.samples import check_saved
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
 
 OLD, NEW, BAD = b"value: 1\n", b"value: 12\n", b"value: 1: 2\n"
 ALL = PROGRAMS | SILENT_PROGRAMS
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 500))
-    return path
 
 
 def new_text(mount: Mounted, line: bytes) -> Path:

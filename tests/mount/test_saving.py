@@ -15,13 +15,6 @@ pytestmark = pytest.mark.mount
 OLD, NEW, BAD = b"value: 1\n", b"value: 2\n", b"value: [1\n"
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 500))
-    return path
-
-
 @pytest.mark.parametrize(("expression", "status"), [("s/value: 1/value: 2/", 0), ("s/value: 1/value: [/", 4)])
 def test_sed_changes_one_byte(file: Path, expression: str, status: int) -> None:
     before = file.read_bytes()

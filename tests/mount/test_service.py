@@ -26,13 +26,6 @@ ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 400))
-    return path
-
-
 def listed(environment: dict[str, str], below: Path) -> list[dict[str, object]]:
     """What ``ls`` tells of the mounts of this test: others may run beside it."""
     done = asdffs("ls", "--json", environment=environment)

@@ -14,7 +14,7 @@ import astropy.io.fits
 import numpy as np
 import pytest
 from support.arrays import read_by_asdf, tree_file, write_all_kinds
-from support.mounts import Mounted, asdffs, mounted, run
+from support.mounts import Mounted, mounted, run
 from support.samples import block_bytes, header_bytes, opened, zlib_block
 
 from asdffs.tree.key_names import name_of
@@ -386,8 +386,6 @@ def test_without_fits(tmp_path: Path) -> None:
     path.write_bytes(tree_file(body, [block_bytes(b"xy")]))
     with mounted(path, "-o", "fits=off") as mount:
         assert os.listdir(mount.point / "arrays") == ["a.npy"]
-    done = asdffs("mount", path, tmp_path, "-o", "fits=maybe", environment=os.environ | {"HOME": str(tmp_path)})
-    assert (done.returncode, "fits=maybe: choose on or off" in done.stderr) == (2, True)
 
 
 @pytest.mark.long

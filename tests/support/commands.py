@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -33,6 +33,10 @@ class Done:
         (line,) = self.err.splitlines()
         assert line.startswith("asdffs: "), line
         return line.removeprefix("asdffs: ")
+
+
+#: The fixture ``call``: ``command`` with its state in the folder of the test.
+Call = Callable[..., Done]
 
 
 @contextlib.contextmanager

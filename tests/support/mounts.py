@@ -8,17 +8,22 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from support.processes import LIMIT, wait_for
 from support.starter import started
 
 _ROOT = Path(__file__).parents[2]
-LIMIT = 120  # seconds that no command of a test takes; a hang fails the test
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @functools.cache
@@ -42,13 +47,17 @@ def cannot_mount() -> str:
 
 @dataclass
 class Mounted:
-    """One mount point, its file, and the environment that all commands of a test share."""
+    """One mount point, its file, and the environment that all commands of a test share.
+
+    ``said``: what the command printed when it mounted.  ``umount``: the command that unmounted, at the end.
+    """
 
     file: Path
     point: Path
     environment: dict[str, str]
     pid: int = 0
-    umount: subprocess.CompletedProcess[str] | None = field(default=None)
+    said: str = ""
+    umount: subprocess.CompletedProcess[str] | None = None
 
     @property
     def tree(self) -> Path:
@@ -64,6 +73,18 @@ class Mounted:
     @property
     def status(self) -> dict[str, object]:
         return json.loads((self.point / ".asdffs" / "status.json").read_text())
+
+    def edit(self, old: bytes = b"value: 1\n", new: bytes = b"value: 2\n") -> None:
+        """Save the tree with ``new`` instead of ``old``."""
+        text = self.tree.read_bytes()
+        assert old in text
+        self.tree.write_bytes(text.replace(old, new))
+
+    def kill(self) -> None:
+        """Kill the daemon, and take its mount away."""
+        os.kill(self.pid, signal.SIGKILL)
+        wait_for(self.pid)
+        lazily_unmount(self.point)
 
 
 def asdffs(*arguments: object, environment: dict[str, str], **options: object) -> subprocess.CompletedProcess[str]:
@@ -101,29 +122,86 @@ def environment_in(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def mounted(file: Path, *options: object, code: int | None = 0, packages: Path | None = None) -> Iterator[Mounted]:
-    """Mount ``file`` beside itself, unmount at the end, and check the exit code of umount (None: any).
+def mounted(
+    file: Path,
+    *options: object,
+    at: Path | None = None,
+    code: int | None = 0,
+    environment: dict[str, str] | None = None,
+    packages: Path | None = None,
+) -> Iterator[Mounted]:
+    """Mount ``file`` beside itself, or ``at``; unmount, and check the exit code of umount (None: any).
 
     ``packages``: a directory for PYTHONPATH.
     """
-    point = file.parent / f"mnt-{file.name}"
+    point = at or file.parent / f"mnt-{file.name}"
     point.mkdir(exist_ok=True)
-    mount = Mounted(file, point, environment_in(file.parent))
+    mount = Mounted(file, point, environment or environment_in(file.parent))
     if packages is not None:
         mount.environment["PYTHONPATH"] += f":{packages}"
     done = asdffs("mount", file, point, *options, environment=mount.environment)
     assert done.returncode == 0, done.stderr
+    mount.said = done.stderr
     try:
-        mount.pid = int(mount.status["pid"])
+        with contextlib.suppress(OSError):  # an archive has no status of its own, and not everybody may look
+            mount.pid = int(mount.status["pid"])
         yield mount
     except BaseException:
-        run("umount", "-l", point)
+        lazily_unmount(point)
         raise
     mount.umount = asdffs("umount", point, environment=mount.environment)
     if os.path.ismount(point):
-        run("umount", "-l", point)
+        lazily_unmount(point)
     ended = mount.umount.returncode
     assert code is None or ended == code, (ended, mount.umount.stderr, logged(mount.environment))
+
+
+@contextlib.contextmanager
+def foreground(
+    file: Path, *options: object, at: Path | None = None, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Mount ``file`` in the foreground at ``mnt`` beside it, or ``at``; yield the process when it is mounted.
+
+    Its next lines are on ``stderr``.  At the end it must have ended, or is killed.
+    """
+    point = at or file.parent / "mnt"
+    point.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "asdffs", "mount", "-f", *options, file, point]
+    where = environment or environment_in(file.parent)
+    with subprocess.Popen(list(map(str, command)), env=where, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline() == f"mounted {file} at {point}\n"
+            yield process
+        except BaseException:
+            process.kill()
+            lazily_unmount(point)
+            raise
+
+
+@contextlib.contextmanager
+def as_user(user: int = NOBODY) -> Iterator[None]:
+    """Be another user inside the block, or root again inside such a block."""
+    before, groups = os.geteuid(), os.getgroups()
+    os.seteuid(0)
+    os.setgroups([] if user else groups)
+    os.setegid(user)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(before)
+        os.setgroups(groups)
+        os.seteuid(before)
+
+
+def shim(folder: Path, name: str = "asdffs", line: str = f'exec {sys.executable} -m asdffs "$@"') -> Path:
+    """Write a script into ``folder``, the command ``asdffs`` as an installer would; return ``folder``, for PATH."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+    (folder / name).chmod(0o755)
+    return folder
 
 
 def logged(environment: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from support.mounts import LIMIT
+LIMIT = 120  #: Seconds that nothing in a test takes; a hang fails the test.
 
 
 def pids_with(mark: str) -> list[int]:
@@ -31,6 +31,18 @@ def children_of(pid: int) -> list[int]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found += map(int, file.read_text().split())
     return found
+
+
+def memory(pid: int, field: str = "VmRSS") -> int:
+    """Return the memory of a process in bytes: ``VmRSS`` now, ``VmHWM`` at most until now (proc(5), ``status``)."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
+
+
+def bytes_of(pid: int, field: str) -> int:
+    """Return how many bytes a process has read or written (proc(5), ``io``): ``rchar``, ``wchar``."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def wait_for(pid: int) -> None:
