@@ -54,49 +54,49 @@ class About(enum.Enum):
 class Operation(NamedTuple):
     """An operation of the table: the method that answers, and what the request is about.
 
-    ``changing``: when the program has its answer, other programs must see the change.
+    ``seen_by_others``: when the program has its answer, other programs must see the change.
     """
 
     method: Callable[[Operations, Any, Header, Any], bytes | Extent | int | None]
     about: About
-    changing: bool = False
+    seen_by_others: bool = False
 
 
 TABLE: Final[dict[Opcode, Operation]] = {
     Opcode.LOOKUP: Operation(Operations.lookup, About.ITEM),
     Opcode.FORGET: Operation(Operations.forget, About.NONE),
     Opcode.GETATTR: Operation(Operations.getattr, About.LOOK),
-    Opcode.SETATTR: Operation(Operations.setattr, About.ITEM, changing=True),
+    Opcode.SETATTR: Operation(Operations.setattr, About.ITEM, seen_by_others=True),
     Opcode.READLINK: Operation(Operations.readlink, About.LOOK),
     Opcode.SYMLINK: Operation(Operations.symlink, About.ITEM),
     Opcode.MKNOD: Operation(Operations.mknod, About.ITEM),
     Opcode.MKDIR: Operation(Operations.mkdir, About.ITEM),
-    Opcode.UNLINK: Operation(Operations.unlink, About.ITEM, changing=True),
+    Opcode.UNLINK: Operation(Operations.unlink, About.ITEM, seen_by_others=True),
     Opcode.RMDIR: Operation(Operations.rmdir, About.ITEM),
-    Opcode.RENAME: Operation(Operations.rename, About.ITEM, changing=True),
+    Opcode.RENAME: Operation(Operations.rename, About.ITEM, seen_by_others=True),
     Opcode.LINK: Operation(Operations.link, About.ITEM),
     Opcode.OPEN: Operation(Operations.open, About.ITEM),
     Opcode.READ: Operation(Operations.read, About.HANDLE),
-    Opcode.WRITE: Operation(Operations.write, About.HANDLE, changing=True),
+    Opcode.WRITE: Operation(Operations.write, About.HANDLE, seen_by_others=True),
     Opcode.STATFS: Operation(Operations.statfs, About.LOOK),
     Opcode.RELEASE: Operation(Operations.release, About.HANDLE),
-    Opcode.FSYNC: Operation(Operations.fsync, About.HANDLE, changing=True),
-    Opcode.SETXATTR: Operation(Operations.setxattr, About.ITEM, changing=True),
+    Opcode.FSYNC: Operation(Operations.fsync, About.HANDLE, seen_by_others=True),
+    Opcode.SETXATTR: Operation(Operations.setxattr, About.ITEM, seen_by_others=True),
     Opcode.GETXATTR: Operation(Operations.getxattr, About.LOOK),
     Opcode.LISTXATTR: Operation(Operations.listxattr, About.LOOK),
     Opcode.REMOVEXATTR: Operation(Operations.removexattr, About.ITEM),
-    Opcode.FLUSH: Operation(Operations.flush, About.HANDLE, changing=True),
+    Opcode.FLUSH: Operation(Operations.flush, About.HANDLE, seen_by_others=True),
     Opcode.OPENDIR: Operation(Operations.opendir, About.ITEM),
     Opcode.RELEASEDIR: Operation(Operations.releasedir, About.HANDLE),
     Opcode.FSYNCDIR: Operation(Operations.fsyncdir, About.HANDLE),
-    Opcode.CREATE: Operation(Operations.create, About.ITEM, changing=True),
+    Opcode.CREATE: Operation(Operations.create, About.ITEM, seen_by_others=True),
     Opcode.INTERRUPT: Operation(Operations.interrupt, About.NONE),
     Opcode.DESTROY: Operation(Operations.destroy, About.NONE),
     Opcode.IOCTL: Operation(Operations.ioctl, About.NONE),
     Opcode.BATCH_FORGET: Operation(Operations.forget_many, About.NONE),
-    Opcode.FALLOCATE: Operation(Operations.fallocate, About.HANDLE, changing=True),
+    Opcode.FALLOCATE: Operation(Operations.fallocate, About.HANDLE, seen_by_others=True),
     Opcode.READDIRPLUS: Operation(Operations.readdirplus, About.HANDLE),
-    Opcode.RENAME2: Operation(Operations.rename, About.ITEM, changing=True),
+    Opcode.RENAME2: Operation(Operations.rename, About.ITEM, seen_by_others=True),
 }
 
 
@@ -122,7 +122,7 @@ class Answerer:
         self._lock = lock
         self._users = users
         self._pipe: tuple[int, int] | None = None
-        self._room = 0
+        self._pipe_size = 0
 
     def close(self) -> None:
         """Close the pipe."""
@@ -186,7 +186,7 @@ class Answerer:
         finally:
             if place.directory and about is not About.HANDLE:
                 self._areas.leave(place)
-            area.tell_changes(wait=operation.changing)
+            area.tell_changes(wait=operation.seen_by_others)
 
     def _refused(self, area: Area, error: AsdffsError | OSError) -> int:
         """Return the errno for the program, and note everything but everyday results in the report of ``area``."""
@@ -207,7 +207,9 @@ class Answerer:
             pipe = self._pipe or self._open_pipe()
         except OSError:  # no file descriptors are left: copy the bytes instead
             return False
-        if found.length + 2 * _PAGE > self._room:  # one page more for an unaligned offset, and one for the header
+        if (
+            found.length + 2 * _PAGE > self._pipe_size
+        ):  # one page more for an unaligned offset, and one for the header
             return False
         total = ANSWER_SIZE + found.length
         os.write(pipe[1], ANSWER.pack(total, 0, unique))
@@ -236,7 +238,7 @@ class Answerer:
         self._pipe = os.pipe2(os.O_CLOEXEC)
         with contextlib.suppress(OSError):  # without the right to a large pipe, keep the default size
             fcntl.fcntl(self._pipe[1], fcntl.F_SETPIPE_SZ, _PIPE)
-        self._room = fcntl.fcntl(self._pipe[1], fcntl.F_GETPIPE_SZ)
+        self._pipe_size = fcntl.fcntl(self._pipe[1], fcntl.F_GETPIPE_SZ)
         return self._pipe
 
 

@@ -44,7 +44,7 @@ _STDERR = 2
 #: A mount imports the rest after so many seconds in which nobody used it.
 _QUIET = 0.3
 #: After so many such intervals it does not wait any longer.
-_PATIENCE = 20
+_MOST_INTERVALS = 20
 #: A mount is idle if it takes less than this part of the time of one processor.
 _IDLE = 0.05
 #: Modules of views that many mounts need later, and those that need their own text, which is not kept.
@@ -147,7 +147,7 @@ def wait_until_idle(
 
     ``used()``: the processor time of the process in seconds.  ``sleep(seconds)`` waits.
     """
-    for _ in range(_PATIENCE):
+    for _ in range(_MOST_INTERVALS):
         before = used()
         sleep(_QUIET)
         if used() - before < _IDLE * _QUIET:

@@ -2,7 +2,7 @@
 
 A notification drops cached attributes (``notifications``).  The next read(2) then asks for the attributes, sees a
 new mtime, and drops the pages.  Reads through an mmap do not ask.  So for open files, a helper process (``dropper``)
-makes the kernel drop its pages, before a change (``drop``) or after it (``tell``).  See decisions 15 and 24.
+makes the kernel drop its pages, before a change (``drop``) or after it (``invalidate``).  See decisions 15 and 24.
 
 The caller holds the main lock.
 """
@@ -20,7 +20,7 @@ from asdffs.vfs.kernel import PageRange
 from asdffs.vfs.namespace import Node
 
 #: How long a write waits for read-only mmaps of the same bytes, in seconds.  They may be updated after it, too.
-_PATIENCE: Final = 0.05
+_MMAP_PATIENCE: Final = 0.05
 #: How long a notification may take before other requests are answered, and before nobody waits for it any more, in
 #: seconds.  It takes microseconds, unless the kernel or other programs hold it up.
 _MOMENT: Final = 0.01
@@ -42,34 +42,40 @@ class Invalidator:
         self._place = place
         self._inside = inside
         self._dropper = dropper
+        self._notice = 0
+        self._drops: set[int] = set()
+        self.behind = False
 
     def prepare(self) -> None:
         """Start the helper, because two open nodes show the same bytes."""
         self._dropper.start()
 
-    def tell(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
-        """Drop cached attributes of ``nodes``, and pages of those whose value is True.
-
-        ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the change.
-        """
+    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+        """See ``Kernel``."""
         if known := [node.inode for node in nodes if node.inode]:
-            self._notify(known)
-        tickets = set()
+            self._notice = self._notifications.tell(known)
         for node, has_pages in nodes.items():
             if has_pages and node.opens and node.path:
                 ticket = self._dropper.add(Order(self._path(node)))
                 # never wait for the author: its pages are locked until its request is answered
-                tickets |= {ticket} if node is not author else set()
-        if wait and tickets:
+                self._drops |= {ticket} if node is not author else set()
+        self.behind = True
+        self._await_notice()
+        if wait and self._drops:
+            drops = set(self._drops)  # those of other requests, too
             with self._loop.waiting(soon=True):
-                self._dropper.wait(tickets, _PATIENCE)
+                self._dropper.wait(drops, _MMAP_PATIENCE)
+            self._drops -= drops
+        self.behind = bool(self._drops)
 
-    def _notify(self, inodes: list[int]) -> None:
-        """Tell the kernel, and wait for that; after a moment let others be answered, because it may wait for them."""
-        ticket = self._notifications.tell(inodes)
+    def _await_notice(self) -> None:
+        """Wait for all notifications; after a moment let others be answered, because the kernel may wait for them."""
+        ticket = self._notice
         if not self._notifications.wait(ticket, _MOMENT):
             with self._loop.waiting(soon=True):
-                self._notifications.wait(ticket, _LONGEST)
+                sent = self._notifications.wait(ticket, _LONGEST)
+            if not sent and self._notice == ticket:
+                self._notice = 0  # the next request does not wait for it again
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         """Make the kernel write back and drop its pages of ``regions``; see ``vfs/kernel``."""

@@ -305,7 +305,7 @@ class Operations:
         mapped = bool(asked.flags & protocol.WRITE_CACHE)
         if asked.flags & protocol.WRITE_KILL_PRIVILEGES:
             vfs.metadata.drop_privileges(place.item)
-        if mapped or not vfs.overwrite(asked.handle, asked.offset, payload):
+        if mapped or not vfs.write_fast(asked.handle, asked.offset, payload):
             vfs.write(asked.handle, asked.offset, payload, mapped=mapped)
         return _written(len(payload))
 

@@ -83,7 +83,7 @@ class Coherence:
         """Record that anything may have changed."""
         self.note(list(self._known))
 
-    def put_back(self, nodes: list[Node]) -> None:
+    def mark_stale(self, nodes: list[Node]) -> None:
         """Mark these nodes as stale again: the kernel still has old pages of them."""
         self.stale.update(dict.fromkeys(nodes, True))
 

@@ -91,7 +91,7 @@ class ViewEntries:
             raise NotPermittedError("only a file can be renamed onto a block")
         target.file.open_for_writing()
         size = source.file.size()
-        with self._pages.changing(target, 0, max(size, target.file.size()), own=True):
+        with self._pages.byte_change(target, 0, max(size, target.file.size()), own=True):
             target.touch()  # here, because the copy may fail half-way
             if target.file.commits_late:  # so that its old content is not decoded for nothing
                 target.file.truncate(0)

@@ -27,11 +27,12 @@ class Handle:
     ``dirty``: a program wrote through it since its last flush, fsync or release.  ``snapshot``: the content, if it is
     fixed when the file is opened.  ``generation``: that of the document at the open.  ``direct``: direct I/O: the
     kernel keeps no pages for this handle and refuses mmap(2).  ``way``: the last fast path that ``fast_paths`` found.
-    ``wrote``: the version of the tree at the last write by the slow path since the last flush of the file, or -1 if
-    there was none.  Only after such a write may the fast path write, because the file then knows that it is dirty.
+    ``slow_write_version``: the version of the tree at the last write by the slow path since the last flush of the
+    file, or -1 if there was none.  Only after such a write may the fast path write, because the file then knows that
+    it is dirty.
     """
 
-    __slots__ = ("direct", "dirty", "generation", "node", "snapshot", "way", "writable", "wrote")
+    __slots__ = ("direct", "dirty", "generation", "node", "slow_write_version", "snapshot", "way", "writable")
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Handle:
         self.generation = generation
         self.direct = direct
         self.way: FastPath | None = None
-        self.wrote = -1
+        self.slow_write_version = -1
 
     @property
     def mappable(self) -> bool:

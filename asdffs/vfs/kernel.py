@@ -20,15 +20,21 @@ class PageRange(NamedTuple):
 
 
 class Kernel(Protocol):
-    """The kernel's caches of the nodes of one document."""
+    """The kernel's caches of the nodes of one document.
+
+    ``behind``: other requests may not have told it of all changes yet.
+    """
+
+    behind: bool
 
     def prepare(self) -> None:
         """Get ready for ``drop``, because two open nodes show the same bytes."""
 
-    def tell(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
         """Drop cached attributes of ``nodes``, and pages of those whose value is True.
 
-        ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the change.
+        ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the
+        change, and all changes of which other requests told.
         """
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
@@ -41,10 +47,12 @@ class Kernel(Protocol):
 class NoKernel:
     """The ``Kernel`` of a ``Vfs`` that is not mounted: nothing is cached."""
 
+    behind = False
+
     def prepare(self) -> None:
         """See ``Kernel``."""
 
-    def tell(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
         """See ``Kernel``."""
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:

@@ -135,7 +135,7 @@ class FileNode(Node):
     """A regular file; ``file`` provides its content.
 
     ``version``: version of ``file`` at the last ``look``.  ``born_ns``: the first mtime of a node of a view.
-    ``changing``: lock that is held while a request changes the bytes through this node; None before the first change.
+    ``write_lock``: held while a request changes the bytes through this node; None before the first change.
 
     Only ``shared_pages`` sets the others.  ``gate``: lock that is held while a request changes these bytes through
     any view; None unless the node is open for writing with pages.  ``fetches``: number of reads that filled kernel
@@ -143,7 +143,7 @@ class FileNode(Node):
     belong to other bytes of the ASDF file.
     """
 
-    __slots__ = ("born_ns", "changing", "fetches", "file", "gate", "mapped_written", "moved", "version")
+    __slots__ = ("born_ns", "fetches", "file", "gate", "mapped_written", "moved", "version", "write_lock")
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class FileNode(Node):
         super().__init__(mode, uid, gid, mtime_ns, atime_ns, number=number)
         self.file = file or ViewFile()
         self.version: int | None = None
-        self.changing: RankedLock | None = None
+        self.write_lock: RankedLock | None = None
         self.gate: RankedLock | None = None
         self.fetches = 0
         self.mapped_written = False
@@ -174,7 +174,7 @@ class FileNode(Node):
     @property
     def renewable(self) -> bool:
         """Whether a new node for the same name would look the same."""
-        kept = self.opens or self.changing is not None or self.gate is not None or self.changed_ns
+        kept = self.opens or self.write_lock is not None or self.gate is not None or self.changed_ns
         return not kept and self.mtime_ns in (self.born_ns, self.version)
 
     def look(self) -> None:

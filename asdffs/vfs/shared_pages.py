@@ -39,7 +39,7 @@ from asdffs.vfs.stale_pages import PAGE, StalePages
 logger = logging.getLogger(__name__)
 
 #: How long a change waits for the kernel to drop the pages of other views, in seconds.
-_PATIENCE: Final = 1.0
+_DROP_PATIENCE: Final = 1.0
 #: The same, while another change waits for pages of this view: both could block each other.
 _SHORT_PATIENCE: Final = 0.05
 #: A change of more bytes is a truncate, not a write(2): no copies of its pages are kept.
@@ -122,11 +122,11 @@ class SharedPages:
         if mapped:
             node.mapped_written = True
             self._check_moved(node)
-        with self.changing(node, offset, len(payload), mapped=mapped, own=not cached) as siblings:
+        with self.byte_change(node, offset, len(payload), mapped=mapped, own=not cached) as siblings:
             yield PageChange(self._merged(node, offset, payload, mapped=mapped), siblings)
 
     @contextlib.contextmanager
-    def changing(
+    def byte_change(
         self, node: FileNode, offset: int, length: int, *, mapped: bool = False, own: bool = False
     ) -> Iterator[tuple[FileNode, ...]]:
         """Prepare a change; inside the block, the caller changes these bytes.  Yields the other views of the bytes.
@@ -162,7 +162,7 @@ class SharedPages:
         now = read_bytes(node.file.read(offset, len(payload)))
         merged = self._stale.merge(node, offset, bytes(payload), now)
         if merged != payload:
-            self._coherence.put_back([node])
+            self._coherence.mark_stale([node])
         return merged
 
     # -- commits --------------------------------------------------------------
@@ -178,7 +178,7 @@ class SharedPages:
         if not siblings:
             yield
             return
-        self._wait_for(None, [PageRange(node, 0, 0) for node in siblings], _PATIENCE)
+        self._wait_for(None, [PageRange(node, 0, 0) for node in siblings], _DROP_PATIENCE)
         before = {node: _window(node) for node in siblings}
         try:
             yield
@@ -187,7 +187,7 @@ class SharedPages:
             for node in moved:
                 node.moved = True
                 self._stale.forget(node)
-            for gone in self._wait_for(None, [PageRange(node, 0, 0) for node in moved], _PATIENCE):
+            for gone in self._wait_for(None, [PageRange(node, 0, 0) for node in moved], _DROP_PATIENCE):
                 if isinstance(gone, FileNode):
                     gone.moved = False
 
@@ -240,7 +240,7 @@ class SharedPages:
         if not siblings:
             return {}
         before = {other: other.fetches for other in siblings}
-        patience = _PATIENCE
+        patience = _DROP_PATIENCE
         if self._awaited[node]:
             patience = 0 if mapped else _SHORT_PATIENCE  # invariant 4
         gone = self._wait_for(node, [self._region(node, other, offset, length) for other in siblings], patience)

@@ -11,15 +11,15 @@ None between an unlink and the create that follows.
 | REJECTED | checked, and invalid or not committed; the spool has the text  | written -> DIRTY                    |
 | CUT_OFF  | a writer was killed in the middle                              | written -> DIRTY                    |
 
-To *judge* a draft means to check it and to commit it if it is valid.  An empty draft is never judged, because ``>``
-and O_TRUNC make one before the first write.
+``commit_draft`` checks a draft, and commits it if it is valid.  An empty draft stays, because ``>`` and O_TRUNC make
+one before the first write.
 
 A draft is based on the version of the file on which the oldest descriptor that wrote it was opened.  A file that gets
 the name is based on the last version in which a program opened the tree to read it.  If another program changed the
 file since, that save is refused; the text is kept, and the node shows the tree of the other program.
 
-The caller holds the main lock.  Judging releases it for a while.  So every request that changes the tree's name, or a
-node that is the tree or is about to become it (``concerns``), first enters ``lock``.
+The caller holds the main lock.  A commit releases it for a while.  So every request that changes the tree's name, or
+a node that is the tree or is about to become it (``concerns``), first enters ``lock``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Staging:
         """Return a context to enter before ``node`` is changed: the lock if a commit may be about it."""
         return self.lock.entered() if self.concerns(node) else contextlib.nullcontext()
 
-    def judge(self) -> None:
+    def commit_draft(self) -> None:
         """Check and commit the draft.  Does nothing if it is clean or empty.
 
         Raises ``InvalidTreeError``, ``StaleFileError``, and as ``Document.commit_tree``; the text is kept then.
@@ -105,7 +105,7 @@ class Staging:
         self.state = DraftState.CLEAN
 
     def adopt(self, node: FileNode) -> None:
-        """Commit the text of ``node``, which is about to be renamed onto the tree.  Raises as ``judge``."""
+        """Commit the text of ``node``, which is about to be renamed onto the tree.  Raises as ``commit_draft``."""
         text = spooled(node).content()
         self._check_base(text, self._seen_or_now)
         before = self._document.tree.text()

@@ -95,9 +95,9 @@ class Vfs:
 
     def tell_changes(self, *, wait: bool) -> None:
         """Make the kernel drop its caches of nodes that changed.  ``wait``: wait a moment until mmaps show it."""
-        if self.document.changes.news or self._coherence.stale:
+        if self.document.changes.news or self._coherence.stale or (wait and self._kernel.behind):
             stale, author = self.take_stale()
-            self._kernel.tell(stale, author, wait=wait)
+            self._kernel.invalidate(stale, author, wait=wait)
 
     @property
     def is_idle(self) -> bool:
@@ -256,21 +256,26 @@ class Vfs:
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
-        direct = write and self._pages.opening(node)
         snapshot, generation = node.file.snapshot(), self.document.generation
+        handle = self._opened(node, write=write, snapshot=snapshot, generation=generation)
+        if node is self.staging.node and not truncate:
+            self.staging.seen()
+        if truncate and write:
+            try:
+                self._truncate(node, 0, [self._handles.files[handle]])
+            except BaseException:  # the program does not get the handle, so it would never be closed
+                self._remove(handle)
+                raise
+        return handle
+
+    def _opened(self, node: FileNode, *, write: bool, snapshot: bytes | None = None, generation: int) -> int:
+        """Add an open file to the table, and return the number of its handle."""
+        direct = write and self._pages.opening(node)
         opened = Handle(node, writable=write, snapshot=snapshot, generation=generation, direct=direct)
         self._coherence.learn(node)
         handle = self._handles.add(opened)
         if self._coherence.has_open_sibling(node):
             self._kernel.prepare()
-        if node is self.staging.node and not truncate:
-            self.staging.seen()
-        if truncate and write:
-            try:
-                self._truncate(node, 0, [opened])
-            except BaseException:  # the program does not get the handle, so it would never be closed
-                self._remove(handle)
-                raise
         return handle
 
     def create(self, folder: Node, name: str, mode: int, by: User | None = None) -> tuple[Node, int]:
@@ -281,7 +286,7 @@ class Vfs:
         self.foreign.look()
         node = self.names.create(folder, name, mode, by)
         generation = self.staging.base if node is self.staging.node else self.document.generation
-        return node, self._handles.add(Handle(node, writable=True, generation=generation))
+        return node, self._opened(node, write=True, generation=generation)
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Return bytes, or the extent that holds them; fewer at the end of the file.  Raises as ``ViewFile.read``."""
@@ -289,7 +294,7 @@ class Vfs:
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
         node, way = opened.node, opened.way
-        if way is not None and node.changing is None and node.gate is None:
+        if way is not None and node.write_lock is None and node.gate is None:
             found = way.read(offset, length)
             if found is not None:
                 return found
@@ -297,7 +302,7 @@ class Vfs:
 
     def _read(self, opened: Handle, offset: int, length: int) -> bytes | Extent:
         node, way = opened.node, self._fast_path(opened)  # first, because finding it may release the main lock
-        if node.changing is not None:
+        if node.write_lock is not None:
             self._await_change(node)
         if node.gate is not None:
             self._pages.reading(node, offset, length, cached=not opened.direct)
@@ -330,15 +335,15 @@ class Vfs:
         if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
             raise StaleFileError("another program changed the file after it was mapped; open it again")
         with (
-            self._changing(node),
+            self._exclusive(opened),
             self._pages.writing(node, offset, payload, mapped=mapped, cached=not opened.direct) as change,
         ):
             (node.file.write_mapped if mapped else node.file.write)(offset, change.payload)
-            opened.wrote = self.document.tree.version
+            opened.slow_write_version = self.document.tree.version
             self._dirtied(opened, change.siblings)
         return len(payload)
 
-    def overwrite(self, handle: int, offset: int, payload: bytes | memoryview) -> bool:
+    def write_fast(self, handle: int, offset: int, payload: bytes | memoryview) -> bool:
         """Write through the fast path, if no other request or view uses the block.
 
         Returns False without writing anything if the caller must use ``write``.  Raises as
@@ -346,12 +351,12 @@ class Vfs:
         """
         opened = self._handles.files[handle]
         node = opened.node
-        if opened.wrote < 0:
+        if opened.slow_write_version < 0:
             return False
         way = self._fast_path(opened)  # first, because finding it may release the main lock; nothing below does
-        if opened.wrote != self.document.tree.version or opened.direct or node.gate is not None:
+        if opened.slow_write_version != self.document.tree.version or opened.direct or node.gate is not None:
             return False
-        if node.changing is None or node.changing.taken or not self._pages.is_alone(node):
+        if node.write_lock is None or node.write_lock.taken or not self._pages.is_alone(node):
             return False
         stamp = way.write(offset, payload)
         if stamp:
@@ -373,9 +378,9 @@ class Vfs:
             node.file.flush(durable=False)
 
     def _truncate(self, node: FileNode, size: int, writers: list[Handle]) -> None:
-        with self._changing(node):
+        with self._exclusive(writers[0]):
             before = node.file.size()
-            with self._pages.changing(node, min(before, size), abs(before - size)) as siblings:
+            with self._pages.byte_change(node, min(before, size), abs(before - size)) as siblings:
                 node.file.truncate(size)
                 self._pages.truncated(node, size)
                 for opened in writers:
@@ -384,7 +389,7 @@ class Vfs:
     def allocate(self, handle: int, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Carry out fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
         opened = self._handles.files[handle]
-        with self._changing(opened.node), self._pages.changing(opened.node, offset, length) as siblings:
+        with self._exclusive(opened), self._pages.byte_change(opened.node, offset, length) as siblings:
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
             self._dirtied(opened, siblings)
 
@@ -412,7 +417,7 @@ class Vfs:
             elif killed:
                 self.staging.cut_off()
             else:
-                self.staging.judge()
+                self.staging.commit_draft()
 
     def fsync(self, handle: int) -> None:
         """Make written bytes durable.  For the tree: commit it.  Raises what the commit raises."""
@@ -422,11 +427,11 @@ class Vfs:
                 self._settle(opened.node, durable=True)
             elif opened.dirty:
                 opened.dirty = False
-                self.staging.judge()
+                self.staging.commit_draft()
 
     def _settle(self, node: FileNode, *, durable: bool) -> None:
         for opened in self._handles.of(node):
-            opened.wrote = -1
+            opened.slow_write_version = -1
         node.file.flush(durable=durable)
 
     def release(self, handle: int) -> None:
@@ -456,7 +461,7 @@ class Vfs:
         refused: Exception | None = None
         with self.staging.lock.entered():  # before the check for writers: a write may be queued for this lock
             try:
-                self._judge_unless_written()
+                self._commit_draft_unless_written()
             except (AsdffsError, OSError) as err:
                 refused = err
         for view in self.names.views:
@@ -474,10 +479,10 @@ class Vfs:
         if refused is not None:
             raise refused
 
-    def _judge_unless_written(self) -> None:
+    def _commit_draft_unless_written(self) -> None:
         writing = self.staging.node is not None and any(h.dirty for h in self._handles.of(self.staging.node))
         if self.staging.state in (DraftState.DIRTY, DraftState.REJECTED) and not writing:
-            self.staging.judge()
+            self.staging.commit_draft()
 
     def end(self) -> bool:
         """Finish the file and keep everything that is not in it beside it; return whether all of it was kept.
@@ -504,20 +509,28 @@ class Vfs:
         """Record a write through ``opened``.  ``seen_to``: nodes whose old pages are dropped anyway."""
         opened.dirty = True
         opened.node.touch()
-        author = None if opened.direct else opened.node  # the kernel updates the pages of the author itself
-        self._coherence.note(self.document.changes.take(), author, seen_to)
+        self._note_change(opened, seen_to)
         if opened.node is self.staging.node:
             self.staging.written(opened.generation)
 
+    def _note_change(self, opened: Handle, seen_to: Collection[Node] = ()) -> None:
+        author = None if opened.direct else opened.node  # the kernel updates the pages of the author itself
+        self._coherence.note(self.document.changes.take(), author, seen_to)
+
     @contextlib.contextmanager
-    def _changing(self, node: FileNode) -> Iterator[None]:
-        """Hold the lock of ``node``, so that its changes come one after the other and not during its commit."""
+    def _exclusive(self, opened: Handle) -> Iterator[None]:
+        """Hold the lock of the file, so that its changes come one after the other and not during its commit."""
+        node = opened.node
         if node is self.staging.node and self.staging.state is DraftState.CLEAN:
             self.foreign.look()  # now it is no conflict yet: only what is based on the older version is refused
-        if node.changing is None:
-            node.changing = RankedLock(self.document.scheduler, Rank.NODE)
-        with node.changing.entered(), self.staging.guard(node):
-            yield
+        if node.write_lock is None:
+            node.write_lock = RankedLock(self.document.scheduler, Rank.NODE)
+        with node.write_lock.entered(), self.staging.guard(node):
+            try:
+                yield
+            except BaseException:  # a failed write may have written a part, so the other views are told of it
+                self._note_change(opened)
+                raise
 
     @staticmethod
     def _await_change(node: FileNode) -> None:
@@ -525,8 +538,8 @@ class Vfs:
 
         A read that overtakes an earlier write would leave old bytes in the kernel's cache.
         """
-        if node.changing is not None and node.changing.taken:
-            with node.changing.entered(patiently=True):
+        if node.write_lock is not None and node.write_lock.taken:
+            with node.write_lock.entered(patiently=True):
                 pass
 
     def _writers(self, node: FileNode) -> Iterator[Handle]:

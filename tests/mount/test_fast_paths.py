@@ -49,7 +49,7 @@ class Mount:
     def write(self, handle: int, offset: int, payload: bytes) -> bool:
         """Whether there was a fast path."""
         with self.loop.lock:
-            return bool(self.vfs.overwrite(handle, offset, payload))
+            return bool(self.vfs.write_fast(handle, offset, payload))
 
     def read(self, handle: int, offset: int, size: int) -> None:
         self.client.ask(Opcode.READ, 1, Read(handle, offset, size))

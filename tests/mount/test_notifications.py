@@ -163,6 +163,34 @@ def test_an_answer_waits_for_its_notification_and_others_go_on_meanwhile(
     assert mount.kernel.faults == []
 
 
+def test_a_change_is_not_answered_before_others_are_told_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another request took the list of what is to be told, and its notification hangs."""
+    monkeypatch.setattr(invalidate, "_LONGEST", LIMIT)
+    mount, hangs = Mount(tmp_path), threading.Event()
+    mount.notifications._send = lambda inode: hangs.wait(LIMIT)
+    vfs = mount.areas.root
+    assert isinstance(vfs, Vfs)
+    block, other = (vfs.names.walk(path) for path in (VIEWS[0], VIEWS[2]))
+    other.inode = 77
+    vfs.attributes(other)
+    handle = vfs.open(block, write=True, truncate=False)
+    vfs.write(handle, 3, b"x")
+    others = [threading.Thread(target=vfs.tell_changes, kwargs={"wait": True}) for _ in range(2)]
+    for number, thread in enumerate(others):
+        thread.start()
+        until(lambda: mount.notifications.since > 0)
+        thread.join(0 if number == 0 else 0.1)
+    assert [thread.is_alive() for thread in others] == [True, True]
+    hangs.set()
+    for thread in others:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in others)
+    mount.notifications.stop()
+    mount.document.close()
+
+
 class Stuck:
     """A loop whose only thread waits for the kernel, in a call to a device that never answers."""
 

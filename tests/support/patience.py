@@ -14,7 +14,7 @@ from support.mounts import LIMIT
 _MODULE = f"""
 from asdffs.mount import invalidate
 from asdffs.vfs import shared_pages
-invalidate._PATIENCE = invalidate._LONGEST = shared_pages._PATIENCE = {LIMIT}
+invalidate._MMAP_PATIENCE = invalidate._LONGEST = shared_pages._DROP_PATIENCE = {LIMIT}
 """
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.mounts import LIMIT
 from support.paths import ByPath
 from support.samples import block_bytes
 
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.errors import StaleFileError
@@ -271,3 +273,38 @@ def test_pages_of_an_array_that_is_elsewhere_now_are_refused(mount: Mount) -> No
     mount.vfs.staging.drafts.commit(text)
     mount.send(array, mount.page(array))
     assert mount.kernel.calls[-2:] == [["/arrays/low.npy"]] * 2, "before the commit, and after it"
+
+
+def test_a_created_file_is_known_as_open(mount: Mount) -> None:
+    """A program may map it: before another view changes its bytes, its pages are dropped."""
+    created = mount.vfs.create("/blocks/0001.bin", 0o644)
+    mount.vfs.write(created, 0, bytes(90))
+    text = mount.document.tree.text().replace(
+        b"low: !core/ndarray-1.0.0 {source: 0", b"low: !core/ndarray-1.0.0 {source: 1"
+    )
+    mount.vfs.staging.drafts.commit(text)
+    low = mount.open("/arrays/low.npy")
+    mount.vfs.write(low, HEADER, b"one")
+    assert ["/blocks/0001.bin"] in mount.kernel.calls
+
+
+def test_a_failed_write_does_not_wait_for_the_pages_of_its_own_view(
+    mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have written a part, so other views are told.  Its own pages are locked until it is answered."""
+    told: list[tuple[set[str], str]] = []
+
+    def tell(nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+        told.append(({node.path for node in nodes}, author.path if author is not None else ""))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "a bad disk")
+
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    monkeypatch.setattr(mount.kernel, "invalidate", tell)
+    monkeypatch.setattr(Transaction, "write_content", fail)
+    with pytest.raises(OSError, match="a bad disk"):
+        mount.vfs.write(block, 10, b"one")
+    mount.vfs.tell_changes(wait=True)
+    assert told == [({ARRAY}, BLOCK)]
+    mount.vfs.release(array)
