@@ -207,9 +207,7 @@ class Answerer:
             pipe = self._pipe or self._open_pipe()
         except OSError:  # no file descriptors are left: copy the bytes instead
             return False
-        if (
-            found.length + 2 * _PAGE > self._pipe_size
-        ):  # one page more for an unaligned offset, and one for the header
+        if found.length + 2 * _PAGE > self._pipe_size:  # a page more for an unaligned offset, and one for the header
             return False
         total = ANSWER_SIZE + found.length
         os.write(pipe[1], ANSWER.pack(total, 0, unique))
