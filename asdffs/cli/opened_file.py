@@ -12,7 +12,7 @@ from asdffs.cli.state_directory import StateDirectory, noted_holder
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.mount.options import MountOptions
 from asdffs.scheduling import Scheduler
 from asdffs.storage.file_backend import FileFolder

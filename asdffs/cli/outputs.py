@@ -10,7 +10,7 @@ from typing import Final
 
 from asdffs import interrupts
 from asdffs.document.document import Document
-from asdffs.document.saves.places import DRAFT
+from asdffs.document.saves.history import DRAFT
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, NotPermittedError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.backend import Backend, Folder

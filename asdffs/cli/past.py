@@ -11,8 +11,8 @@ from asdffs import registry
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.document.document import Document
 from asdffs.document.report import Outcome, told_places
+from asdffs.document.saves.history import Places
 from asdffs.document.saves.keeping import keep_abandoned
-from asdffs.document.saves.places import Places
 from asdffs.errors import UnfinishedError
 
 

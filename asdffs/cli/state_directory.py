@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from asdffs.cli.identity import Owner, identity_of
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.storage.descriptors import open_fd
 from asdffs.storage.own_places import own_directory
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, overload
 
 from asdffs.document.blocks.contents import Contents
-from asdffs.document.serialized import serialized
+from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader

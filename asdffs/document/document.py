@@ -91,6 +91,17 @@ class Document(ForPrograms):
 
         return TreeMapping(Source(self, self.arrays), ())
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the outline of the tree.  Raises nothing about the file."""
+        from asdffs.document.arrays.html import text
+        from asdffs.document.values import document_html
+        from asdffs.tree.lookups import Values
+
+        try:
+            return document_html(self.path, Values(self.tree_text.encode("utf-8", "surrogateescape")).root())
+        except (AsdffsError, OSError, ValueError) as err:
+            return f"<div>{text(str(err))}</div>"
+
     def verify_index(self) -> None:
         """Check the whole block index now, so that the numbers of blocks do not change later."""
         self.table.verify_index()

@@ -1,26 +1,79 @@
-"""The calls of the Python API on a document as a whole: its text, the commit and the end.
+"""The calls of the Python API on a document as a whole: its text, the commit and the end.  See docs/python.md.
 
-Only ``Document`` derives from this class.  The calls of a program run one at a time (``serialized``).  See
-docs/python.md.
+``serialized`` decorates all calls of the Python API, so that the calls of a program's threads run one at a time.  A
+thread that already holds the main lock, as in a mount or a command, just continues.  Before each call, the file is
+read again if another program changed it.  A read during which this happened is repeated.
 """
 
 from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator
-from typing import Final, Self
+import functools
+from collections.abc import Callable, Iterator
+from typing import Concatenate, Final, ParamSpec, Self, TypeVar
 
-from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, ReadOnlyError, StaleFileError
 
 _FOR_READING: Final = "it was opened for reading; open it with mode 'r+'"
 _OUTDATED: Final = "another program changed it since its tree was read; read tree_text again"
 
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: How often a read is tried while another program changes the file all the time.
+_TRIES: Final = 100
+
+
+def serialized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Decorate a method of an object with a ``_file``: only one thread at a time uses that file.
+
+    The method also raises ``ValueError`` if the file is closed or was opened by another process, and
+    ``StaleFileError`` if another program changed the file.  Errors get the path of the file if they have none.
+    """
+
+    @functools.wraps(method)
+    def called(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        file: FileState = self._file  # type: ignore[attr-defined]
+        if file.scheduler.held:
+            return method(self, *args, **kwargs)
+        with file.scheduler.entered():
+            file.check_open()
+            try:
+                return _steadily(file, lambda: method(self, *args, **kwargs))
+            except AsdffsError as err:
+                err.path = err.path or file.path
+                raise
+
+    return called
+
+
+def _steadily(file: FileState, call: Callable[[], R]) -> R:
+    """Return ``call()``, and repeat it if another program changed the file during a read.
+
+    A document that is open for writing has the lock of the file, so its call is not repeated.  Raises
+    ``StaleFileError`` if the file never stays the same during a call.
+    """
+    for _ in range(1 if file.writable else _TRIES):
+        file.follow()
+        try:
+            found = call()
+        except (AsdffsError, OSError, KeyError, ValueError):
+            if file.writable or not file.was_changed():
+                raise
+            continue
+        if file.writable or not file.was_changed():
+            return found
+    raise StaleFileError("another program changes it all the time; try again later", path=file.path)
+
 
 class ForPrograms(FileState, abc.ABC):
-    """An open file with a staged text: the value to which ``tree_text`` was set, until ``commit``."""
+    """An open file with a staged text: the value to which ``tree_text`` was set, until ``commit``.
+
+    Only ``Document`` derives from this class.
+    """
 
     _wanted: bytes | None = None
     _seen: int | None = None
@@ -47,17 +100,6 @@ class ForPrograms(FileState, abc.ABC):
                     self._complete()
         finally:
             self.close()
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the outline of the tree.  Raises nothing about the file."""
-        from asdffs.document.arrays.html import text
-        from asdffs.document.html import document_html
-        from asdffs.tree.lookups import Values
-
-        try:
-            return document_html(self.path, Values(self.tree_text.encode("utf-8", "surrogateescape")).root())
-        except (AsdffsError, OSError, ValueError) as err:
-            return f"<div>{text(str(err))}</div>"
 
     @property
     @serialized

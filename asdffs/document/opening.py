@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import ChecksumPolicy
-from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
 from asdffs.document.linked_files import LinkedFiles

@@ -1,7 +1,7 @@
-"""Reads the outline of the committed tree when it is first needed after a commit.
+"""What is kept in memory about the arrays of the committed tree: its outline, and computed elements.
 
-So programs that only edit the text never wait for it.  An array that a commit did not change keeps its stamp: a new
-comment in the tree does not make arrays newer.
+The outline is read when it is first needed after a commit, so programs that only edit the text never wait for it.  An
+array that a commit did not change keeps its stamp: a new comment in the tree does not make arrays newer.
 
 The caller holds the main lock; other requests are served while the tree is read.
 """
@@ -9,7 +9,8 @@ The caller holds the main lock; other requests are served while the tree is read
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline
@@ -117,3 +118,38 @@ def _facts(outline: Outline, branch: Branch) -> Any:
     start, stop = branch.inline or (0, 0)
     array = branch.array._replace(line=0) if branch.array is not None else None
     return array, branch.scalars.get("mask"), outline.text[start:stop]
+
+
+#: Bytes of memory for the computed elements of one file.
+ROOM: Final = 64 << 20
+
+
+class MadeRoom:
+    """Arrays of numpy by key; those that were not used for the longest time are dropped if there is no room.
+
+    ``room``: bytes of memory.  The newest array stays even if it is larger.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._used = 0
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable) -> Any:
+        """Return the array at ``key``; None if there is none any more."""
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, array: Any) -> None:
+        """Keep ``array``, a numpy array, at ``key``."""
+        self._drop(key)
+        self._kept[key] = array
+        self._used += array.nbytes
+        while self._used > self._room and len(self._kept) > 1:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        found = self._kept.pop(key, None)
+        self._used -= 0 if found is None else found.nbytes

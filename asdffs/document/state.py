@@ -17,14 +17,13 @@ from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.contents import ChecksumPolicy, Contents
 from asdffs.document.blocks.foreign import Foreign
-from asdffs.document.blocks.pins import Pins
-from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.locks import Pins
+from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import Changes
 from asdffs.document.linked_files import LinkedFiles
-from asdffs.document.made_room import MadeRoom
-from asdffs.document.outlines import Outlines
+from asdffs.document.outlines import MadeRoom, Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from asdffs.document.report import Outcome
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import AsdffsError
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator

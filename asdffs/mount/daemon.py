@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import MountError
 from asdffs.mount.answering import Answerer
 from asdffs.mount.binding import Binding, Mounted

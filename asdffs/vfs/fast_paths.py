@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from asdffs.document.blocks.windows import Window
+from asdffs.document.blocks.reading import Window
 from asdffs.document.changes import content
 from asdffs.document.document import Document
 from asdffs.storage.backend import Extent

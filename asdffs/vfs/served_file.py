@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from asdffs import allocator
 from asdffs.document.document import Document
 from asdffs.document.report import Outcome
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.vfs.attributes import Shown
 from asdffs.vfs.kernel import Kernel
 from asdffs.vfs.namespace import ROOT_NUMBER

@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterator
 
 from asdffs.document.document import Document
 from asdffs.document.saves.drafts import Drafts
-from asdffs.document.saves.history import History
+from asdffs.document.saves.history import History, Places
 from asdffs.document.saves.keeping import keep_beside
-from asdffs.document.saves.places import Places
 from asdffs.errors import (
     AsdffsError,
     FileExpectedError,

@@ -15,8 +15,8 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.validation import check_text
 from asdffs.document.arrays.judging import find_faults
 from asdffs.document.document import Document
-from asdffs.document.extensions import find_hidden
 from asdffs.document.schema import check_schemas
+from asdffs.document.tree_fit import find_hidden
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy, reason_of
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index

@@ -12,7 +12,7 @@ from typing import Any
 from asdffs.arrays.sources import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.scheduling import CHUNK
 from asdffs.tree.values import ValueNode, read_values

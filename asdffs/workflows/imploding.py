@@ -23,7 +23,7 @@ from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, Remedy, StaleFileError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED

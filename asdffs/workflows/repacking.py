@@ -18,7 +18,7 @@ from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.arrays.outline import read_outline
 from asdffs.arrays.sources import checked_sources
 from asdffs.codecs.base import Codec, Divisible, name_of
-from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.blocks.allocation import Encoded
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import AsdffsError, NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM

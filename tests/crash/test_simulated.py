@@ -19,7 +19,7 @@ from support.crashes import Event, disks, record
 from support.plans import scan
 
 from asdffs.codecs import seeking
-from asdffs.document.blocks import rewriting
+from asdffs.document.blocks import committing
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
@@ -177,7 +177,7 @@ def small_pieces():
     with (
         mock.patch.object(shift, "PIECE", PIECE),
         mock.patch.object(seeking, "_LEAST", 512),
-        mock.patch.object(rewriting, "_GRAIN", GRAIN),
+        mock.patch.object(committing, "_GRAIN", GRAIN),
     ):
         yield
 

@@ -17,7 +17,7 @@ from support.samples import block_bytes
 from support.web_server import WebServer
 
 import asdffs
-from asdffs.document import html
+from asdffs.document import values
 
 
 class Reader(HTMLParser):
@@ -102,7 +102,7 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
 
 
 def test_a_large_tree_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "_MOST", 50)
+    monkeypatch.setattr(values, "_MOST", 50)
     asdf.AsdfFile({"list": [{"a": 1, "b": [2] * 9}] * 100, "long": "x" * 5000}).write_to(tmp_path / "a.asdf")
     with asdffs.open(tmp_path / "a.asdf") as document:
         page = document._repr_html_()

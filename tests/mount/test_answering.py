@@ -16,7 +16,7 @@ from support.requests import Client, request
 from support.samples import odd_file
 
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.mount import structures
 from asdffs.mount.loop import Loop

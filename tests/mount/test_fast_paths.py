@@ -18,7 +18,7 @@ from support.requests import Client, received, request
 from support.samples import odd_file
 
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import StaleFileError
 from asdffs.mount.loop import Loop
 from asdffs.mount.protocol import Opcode

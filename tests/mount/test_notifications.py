@@ -16,7 +16,7 @@ from support.processes import until
 from support.samples import block_bytes
 
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.mount import invalidate
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.descriptors import KeptFiles, kept_files
 from asdffs.storage.file_backend import FileFolder

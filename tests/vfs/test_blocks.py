@@ -12,7 +12,7 @@ from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_bloc
 
 from asdffs.document.block import Block
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import FailedFileError, NoSuchNameError
 from asdffs.scheduling import SingleThread
 from asdffs.vfs.vfs import Vfs

@@ -12,7 +12,7 @@ from support.paths import ByPath
 from support.samples import block_bytes, zlib_block
 
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import NoSuchNameError
 from asdffs.vfs.vfs import Vfs
 

@@ -11,7 +11,7 @@ from support.arrays import tree_file
 from support.samples import block_bytes
 
 from asdffs.document.opening import open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import GoneError
 from asdffs.vfs import inodes
 from asdffs.vfs.areas import Areas

@@ -16,7 +16,7 @@ from support.samples import block_bytes
 
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.errors import StaleFileError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import read_bytes

@@ -12,8 +12,8 @@ from support.paths import ByPath
 from support.samples import odd_file
 
 from asdffs.document.opening import open_document
+from asdffs.document.saves.history import Places
 from asdffs.document.saves.keeping import Keeper, is_disposable, keep_abandoned
-from asdffs.document.saves.places import Places
 from asdffs.errors import (
     CrossViewError,
     GoneError,

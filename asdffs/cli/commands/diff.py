@@ -16,7 +16,7 @@ from asdffs.cli.arguments import add_json, add_remote
 from asdffs.cli.bars import shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.storage.urls import shown_name
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
 

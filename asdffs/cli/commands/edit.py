@@ -27,9 +27,8 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.drafts import Drafts
-from asdffs.document.saves.history import History
+from asdffs.document.saves.history import DRAFT, History
 from asdffs.document.saves.keeping import Keeper
-from asdffs.document.saves.places import DRAFT
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError, UnfinishedError, UsageError
 

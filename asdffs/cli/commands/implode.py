@@ -17,7 +17,7 @@ from asdffs.cli.outputs import check_alone, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.state_directory import all_mirrors
 from asdffs.document.opening import open_document
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.errors import UsageError
 from asdffs.storage.urls import is_remote, shown_url
 from asdffs.workflows.assembling import RoomPolicy

@@ -25,7 +25,7 @@ from asdffs.document.arrays.region import Selection, chosen_ranges, is_packed, p
 from asdffs.document.arrays.stored import Stored, stored_elements
 from asdffs.document.block import Block
 from asdffs.document.changes import content
-from asdffs.document.serialized import serialized
+from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes

@@ -1,6 +1,6 @@
 """The elements of arrays of asdf-zarr: chunks in blocks, put together when they are read; read-only.
 
-A read decodes the chunks that it needs, and keeps them as long as there is room (``document/made_room``).
+A read decodes the chunks that it needs, and keeps them as long as there is room (``document/outlines``).
 """
 
 from __future__ import annotations

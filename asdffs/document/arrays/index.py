@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from asdffs.arrays.branch import Branch, Outline, shown_key
-from asdffs.document.serialized import serialized
+from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path

@@ -10,9 +10,8 @@ One change at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from asdffs.document.blocks.encoding import Encoded
-from asdffs.document.blocks.rewriting import NewSlot
 from asdffs.document.blocks.steps import Step
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
@@ -28,6 +27,33 @@ from asdffs.format.plan import (
     plan_block_slots,
     plan_cut_tail,
 )
+from asdffs.storage.payload import Payload
+
+
+class Encoded(NamedTuple):
+    """The encoded content of a block.
+
+    ``payload``: the stored bytes; ``compression``: the field of the block header; ``size``: bytes of decoded content;
+    ``digest``: the MD5 of the stored bytes.
+    """
+
+    payload: Payload
+    compression: bytes
+    size: int
+    digest: bytes
+
+
+class NewSlot(NamedTuple):
+    """New bytes for the stored bytes ``[place, place + length)`` of a block; they may be longer."""
+
+    place: int
+    length: int
+    stored: bytes
+
+    @property
+    def grown(self) -> int:
+        """How many bytes it gets longer."""
+        return len(self.stored) - self.length
 
 
 class Allocation:

@@ -5,28 +5,182 @@ Rules:
 1. A change or a commit of a block holds the lock of the block.  Only its last step, which changes the file, holds the
    lock ``change``.  So a long recompression does not block changes of other blocks.
 2. While a block is overwritten, readers of this block wait.  Readers of other blocks do not.
-3. If the codec can encode one piece without the others, only the pieces that were written are encoded and
-   overwritten, in one change of the file (``rewriting``).
+3. Content is encoded into a payload, which then overwrites the old bytes of the block.  If the codec can encode one
+   piece without the others, only the pieces that were written are encoded and overwritten, in one change of the file.
 4. Dirty content in the spool is committed at the last close, at fsync and at finish (``flush``, ``commit_all``).
 
-The caller holds the main lock.
+The caller holds the main lock, which is released while bytes are encoded.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from asdffs.codecs.base import Codec
-from asdffs.document.blocks.encoding import Encoded, encode
+from asdffs.codecs.base import Codec, Encoding, Source, pieces
+from asdffs.codecs.seeking import Rewritable, Slot
+from asdffs.document.blocks.allocation import Encoded, NewSlot
+from asdffs.document.blocks.checksums import new_digest
+from asdffs.document.blocks.codecs import check_encoded, is_of_package, mistakes_told
 from asdffs.document.blocks.reading import BlockParts, BlockReader
-from asdffs.document.blocks.rewriting import NewSlot, assemble, encode_slots, most_in_slots
-from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.changes import stored
-from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError
+from asdffs.document.report import Progress
+from asdffs.errors import AbandonedError, AsdffsError, NotPermittedError, NotSupportedError, ReadOnlyError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import NO_COMPRESSION
+from asdffs.format.difference import difference
+from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.payload import Payload
+
+
+class ContentSource(NamedTuple):
+    """The source of an encoder that runs without the main lock: the content of a block.  See ``Source``.
+
+    ``read(offset, length)`` is called with the main lock held.  ``step(bytes)`` is called after each read.
+    """
+
+    size: int
+    read: Callable[[int, int], bytes]
+    scheduler: Scheduler
+    step: Callable[[int], None]
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """See ``Source``.  Raises as ``read``."""
+        with self.scheduler.resumed():
+            found = self.read(offset, min(length, max(0, self.size - offset)))
+        self.step(len(found))
+        return found
+
+
+def encode(
+    number: int,
+    codec: Codec | None,
+    size: int,
+    read: Callable[[int, int], bytes],
+    payload: Payload,
+    *,
+    scheduler: Scheduler,
+    progress: Progress,
+    needed: bool = False,
+) -> Encoded:
+    """Encode content of ``size`` bytes for block ``number`` with ``codec`` into ``payload``.
+
+    ``codec`` None stores the content without compression.  ``read(offset, length)`` returns content.  ``needed``: go
+    on even if the mount is ending.
+
+    Raises ``NotSupportedError`` if the format cannot hold the content; ``AbandonedError`` if the mount is ending; or
+    as ``read``; or ``OSError``.
+    """
+    digest = new_digest()
+    name = "compression" if codec is not None else "decompression"
+    with progress.over(name, size, number) as step, scheduler.waiting():
+        content = ContentSource(size, read, scheduler, step)
+        try:
+            for piece in _encoded(codec, content):
+                if scheduler.stopping and not needed:
+                    raise AbandonedError("the mount is ending, so the block was not changed", block=number)
+                payload.append(piece)
+                digest.update(piece)
+            if codec is not None and is_of_package(codec):
+                check_encoded(codec, _Stored(payload), content._replace(step=lambda _: None))
+        except ValueError as err:
+            raise NotSupportedError(str(err), block=number) from err
+    return Encoded(payload, codec.id if codec is not None else NO_COMPRESSION, size, digest.digest())
+
+
+def _encoded(codec: Codec | None, content: Source) -> Iterator[bytes]:
+    """Return an iterator of the stored bytes.
+
+    Empty content is stored as no bytes, which every reader accepts.  Only an ``Encoding`` must still be written.
+    """
+    if codec is None:
+        return pieces(content)
+    if not content.size and not isinstance(codec, Encoding):
+        return iter(())
+    return _guarded(codec, content) if is_of_package(codec) else codec.encode(content)
+
+
+def _guarded(codec: Codec, content: Source) -> Iterator[bytes]:
+    with mistakes_told(codec):
+        yield from codec.encode(content)
+
+
+class _Stored(NamedTuple):
+    """The encoded bytes of a payload, to be decoded.  See ``codecs.base.Source``."""
+
+    payload: Payload
+
+    @property
+    def size(self) -> int:
+        return self.payload.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self.payload.backend.read_at(offset, max(0, min(length, self.payload.size - offset)))
+
+
+#: The most bytes, of content and of stored bytes, that are encoded in this way: the journal keeps them in memory.
+_MOST: Final = 16 << 20
+#: Slots get longer by a multiple of this, so that file systems can move the rest of the file without a copy.
+_GRAIN: Final = 4096
+
+
+def assemble(slots: list[NewSlot], old: BlockHeader, stored: Source, payload: Payload) -> Encoded:
+    """Copy the stored bytes of a block with the header ``old``, and the new ones of ``slots``, into ``payload``.
+
+    Raises as ``Source.read_at``, ``OSError``.
+    """
+    digest = new_digest()
+    for piece in _assembled(slots, stored):
+        payload.append(piece)
+        digest.update(piece)
+    return Encoded(payload, old.compression, old.data_size, digest.digest())
+
+
+def _assembled(slots: list[NewSlot], stored: Source) -> Iterator[bytes]:
+    place = 0
+    for slot in [*slots, NewSlot(stored.size, 0, b"")]:
+        for at in range(place, slot.place, CHUNK):
+            yield stored.read_at(at, min(CHUNK, slot.place - at))
+        yield slot.stored
+        place = slot.place + slot.length
+
+
+def most_in_slots(size: int) -> int:
+    """Return the most bytes of slots that are worth to be encoded one by one, for a block of ``size`` bytes."""
+    return min(_MOST, size // 2)
+
+
+def encode_slots(
+    seeker: Rewritable, slots: list[Slot], read: Callable[[int, int], bytes], old: Source, scheduler: Scheduler
+) -> list[NewSlot] | None:
+    """Encode the content of ``slots`` again.
+
+    ``read(offset, length)`` returns content, and is called with the main lock held.  ``old``: the stored bytes.
+
+    Return the slots in order, those of the same length without equal bytes at both ends.  None if new bytes do not
+    fit.  Raises as ``read``.
+    """
+    found: list[NewSlot] = []
+    with scheduler.waiting():
+        for slot in slots:
+            with scheduler.resumed():
+                content = read(slot.start, slot.stop - slot.start)
+            stored = seeker.encode_slot(content, slot.length, _GRAIN)
+            if stored is None:
+                return None
+            found.append(_trimmed(slot, stored, old.read_at(slot.place, slot.length)))
+    return found
+
+
+def _trimmed(slot: Slot, stored: bytes, before: bytes) -> NewSlot:
+    """Return the new bytes of a slot; if its length stays, without equal bytes at its beginning and its end."""
+    if len(stored) == len(before):
+        start, changed = difference(before, stored) or (0, b"")
+        return NewSlot(slot.place + start, len(changed), changed)
+    return NewSlot(slot.place, slot.length, stored)
 
 
 class Readable(NamedTuple):

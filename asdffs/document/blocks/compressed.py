@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.codecs.base import PIECE, Codec
 from asdffs.document.blocks.codecs import BlockCodecs
-from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.progress import Progress
+from asdffs.document.blocks.spool import SpoolRoom
+from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
@@ -207,7 +207,7 @@ class CompressedBlocks:
         Raises ``ValueError`` if the stored bytes are damaged, ``DamagedBlockError``, or as ``read_stored``.
         """
         from asdffs.codecs.seeking import FromStart, seeker_of
-        from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
+        from asdffs.document.blocks.codecs import Guarded, is_of_package, mistakes_told
 
         header = self._header(number)
         if not header.used_size and not header.data_size:  # an empty block is stored as no bytes

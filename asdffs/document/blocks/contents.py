@@ -16,21 +16,20 @@ from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.compressed import CompressedBlocks
 from asdffs.document.blocks.editor import BlockEditor
 from asdffs.document.blocks.locks import BlockLocks
-from asdffs.document.blocks.reading import BlockParts, BlockReader
-from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.reading import BlockParts, BlockReader, Window
+from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
-from asdffs.document.blocks.windows import Window
 from asdffs.document.changes import BLOCKS, Changes
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.format.block_form import HeaderForm
 from asdffs.format.padding import Padding
 from asdffs.scheduling import RankedLock, Scheduler
 
 if TYPE_CHECKING:  # who only reads encodes nothing
+    from asdffs.document.blocks.allocation import Encoded
     from asdffs.document.blocks.committing import BlockCommitter, Readable
     from asdffs.document.blocks.decoding import DecodedBlock
-    from asdffs.document.blocks.encoding import Encoded
     from asdffs.storage.payload import Payload
 
 logger = logging.getLogger(__name__)

@@ -22,9 +22,8 @@ from typing import Final
 from asdffs.codecs.seeking import Remembering, Rewritable, Seeker, Slot, slots_within
 from asdffs.document.blocks.gathered import Gathered
 from asdffs.document.blocks.locks import RetiredError
-from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.blocks.spooled import Spooled
-from asdffs.document.progress import Progress
+from asdffs.document.blocks.spool import Spooled, SpoolRoom
+from asdffs.document.report import Progress
 from asdffs.errors import AbandonedError, AsdffsError, DamagedBlockError
 from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent

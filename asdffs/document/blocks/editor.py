@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED
@@ -31,9 +31,7 @@ from asdffs.format.padding import Padding
 from asdffs.scheduling import CHUNK, Scheduler
 
 if TYPE_CHECKING:  # who only reads allocates nothing
-    from asdffs.document.blocks.allocation import Allocation
-    from asdffs.document.blocks.encoding import Encoded
-    from asdffs.document.blocks.rewriting import NewSlot
+    from asdffs.document.blocks.allocation import Allocation, Encoded, NewSlot
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Locks of the blocks of a document, for changes, overwrites and moves.
+"""Who uses a block: the locks for changes, overwrites and moves, and the pins of blocks that a program has mapped.
 
 | operation                      | waits for                                                       |
 |--------------------------------|-----------------------------------------------------------------|
@@ -6,15 +6,23 @@
 | read bytes of a block          | overwrites of this block in the file, and all moves of blocks   |
 | read a header                  | all moves of blocks                                             |
 
-The caller holds the main lock, and releases it while it waits here.
+The caller holds the main lock, and releases it while it waits here.  But a mapping may be freed in any thread, with
+or without the lock.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import mmap
+import os
+import weakref
 from collections.abc import Callable, Iterator
 
+from asdffs.errors import InUseError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.storage.backend import Extent
+from asdffs.storage.descriptors import open_fd
 
 
 class RetiredError(Exception):
@@ -67,3 +75,45 @@ class BlockLocks:
             if overwritten is not None and overwritten.taken:
                 with overwritten.entered(patiently=True):
                     pass
+
+
+_ADVICE = "is mapped into memory by this program (Block.buffer, Array.mapped); delete all references to it first"
+
+
+class Pins:
+    """The blocks of one open file that this program has mapped into memory.
+
+    A change that would alter a mapping is refused.  Python does the same: as long as a buffer is exported, its owner
+    cannot be resized.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}  # mapping -> its block; setting and popping are atomic and need no lock
+        self._keys = itertools.count()
+
+    def map(self, number: int, extent: Extent) -> memoryview:
+        """Return a read-only mapping of the bytes at ``extent``, which are content of block ``number``.
+
+        The block is pinned as long as anything refers to the mapping.  Raises ``OSError``.
+        """
+        start = extent.offset - extent.offset % mmap.ALLOCATIONGRANULARITY
+        length = extent.offset + extent.length - start
+        own = open_fd(f"/proc/self/fd/{extent.fd}", os.O_RDONLY)  # a mapping of extent.fd would keep its file lock
+        try:
+            pages = mmap.mmap(own, length, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED, offset=start)
+        finally:
+            os.close(own)
+        key = next(self._keys)
+        self._numbers[key] = number
+        weakref.finalize(pages, self._numbers.pop, key, None)
+        return memoryview(pages)[extent.offset - start :]
+
+    def check(self, number: int) -> None:
+        """Raise ``InUseError`` if block ``number`` is mapped."""
+        if number in list(self._numbers.values()):
+            raise InUseError(_ADVICE, block=number)
+
+    def check_all(self) -> None:
+        """Raise ``InUseError`` if any block is mapped."""
+        for number in list(self._numbers.values()):
+            self.check(number)

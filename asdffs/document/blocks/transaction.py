@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdffs import interrupts
 from asdffs.document.blocks.foreign import Foreign, foreign_change_of
-from asdffs.document.blocks.pins import Pins
+from asdffs.document.blocks.locks import Pins
 from asdffs.errors import NotPermittedError, StorageError
 from asdffs.scheduling import RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder, Signature

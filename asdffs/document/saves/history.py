@@ -1,8 +1,9 @@
-"""Keeps the last trees that were replaced, because a save may be valid but still wrong.
+"""Where the files of a mount are, and the history: the last trees that were replaced.
 
-They are ``.asdffs/history/N.yaml``, the oldest first, and stay in the state directory when the mount ends.  A tree
-enters the history atomically, before the save that replaces it begins.  The files are not synced, because the ASDF
-file itself is.  If the history cannot be written, the save goes on.
+A save may be valid but still wrong.  So the replaced trees are ``.asdffs/history/N.yaml``, the oldest first, and stay
+in the state directory when the mount ends.  A tree enters the history atomically, before the save that replaces it
+begins.  The files are not synced, because the ASDF file itself is.  If the history cannot be written, the save goes
+on.
 """
 
 from __future__ import annotations
@@ -11,9 +12,31 @@ import contextlib
 import logging
 import os
 import re
-from typing import Final
+from typing import Final, NamedTuple
+
+#: The name of the text that ``edit`` passes to the editor.
+DRAFT: Final = "tree.yaml"
+
+
+class Places(NamedTuple):
+    """The places of a mount's files besides the ASDF file, as absolute paths; '' for a place that is not used.
+
+    Directories: ``spool``; ``rejected``, for refused drafts; ``history``, for replaced trees; ``editing``, in which
+    each ``edit`` makes a directory for its ``DRAFT``; ``mirrors``, for the state of exploded forms.  Files: ``log``
+    and ``report``.
+    """
+
+    spool: str
+    rejected: str
+    history: str = ""
+    log: str = ""
+    report: str = ""
+    editing: str = ""
+    mirrors: str = ""
+
 
 logger = logging.getLogger(__name__)
+
 
 #: The number of trees that are kept.
 LENGTH: Final = 8

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from asdffs.document.document import Document
-from asdffs.document.saves.places import DRAFT
+from asdffs.document.saves.history import DRAFT
 from asdffs.errors import AsdffsError, Remedy, reason_of
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Backend

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from asdffs.document.report import Outcome
-from asdffs.document.saves.places import Places
+from asdffs.document.saves.history import Places
 from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.features.archive.documents import OpenDocuments
 from asdffs.features.archive.status import ArchiveStatus

@@ -22,7 +22,7 @@ from support.zarr_files import TAG, Zarr, zarr_file, zarr_parts
 import asdffs as library
 from asdffs.document.arrays import chunk_codecs
 from asdffs.document.arrays.unshown import find_unshown
-from asdffs.document.made_room import MadeRoom
+from asdffs.document.outlines import MadeRoom
 from asdffs.errors import AsdffsError, InvalidArrayError
 
 COMPRESSORS: list[dict[str, Any] | None] = [

@@ -18,7 +18,7 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zli
 from asdffs.codecs.base import name_of
 from asdffs.codecs.zlib import ZlibPoints
 from asdffs.document.blocks.contents import ChecksumPolicy
-from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import (

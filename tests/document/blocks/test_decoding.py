@@ -13,8 +13,8 @@ from support.filesystems import filesystem
 
 from asdffs.codecs.seeking import FromStart
 from asdffs.document.blocks.decoding import DecodedBlock
-from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.progress import Progress
+from asdffs.document.blocks.spool import SpoolRoom
+from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError, SpoolFullError
 from asdffs.scheduling import RankedLock, SingleThread
 from asdffs.storage.backend import read_bytes

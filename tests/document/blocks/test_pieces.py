@@ -24,8 +24,8 @@ from asdffs.codecs.seeking import FromStart, seeker_of
 from asdffs.codecs.zlib import PLUGIN as ZLIB
 from asdffs.codecs.zstd import PLUGIN as ZSTD
 from asdffs.document.blocks.decoding import DecodedBlock
-from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.progress import Progress
+from asdffs.document.blocks.spool import SpoolRoom
+from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import read_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from asdffs.document.blocks.ranges import Ranges
+from asdffs.document.blocks.spool import Ranges
 
 END = 60
 

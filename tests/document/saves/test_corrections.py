@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asdffs.document.saves.corrections import corrects
+from asdffs.document.saves.drafts import corrects
 
 BEFORE = b"a: 1\nb: 2\nc: 3\nd: 4\n"
 

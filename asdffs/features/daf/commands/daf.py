@@ -16,7 +16,7 @@ from asdffs.cli.arguments import add_command, add_json, add_output
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.saying import say
-from asdffs.document.progress import Progress
+from asdffs.document.report import Progress
 from asdffs.errors import UsageError
 
 if TYPE_CHECKING:

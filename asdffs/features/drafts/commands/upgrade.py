@@ -27,7 +27,7 @@ from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, answer_each, with_outputs
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
-from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.blocks.allocation import Encoded
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import NotSupportedError, UsageError
