@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from asdffs.arrays.chunked import is_chunked
@@ -19,6 +20,7 @@ from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
+from asdffs.tree.resolving import SHOWN
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import Tape
 
@@ -28,39 +30,62 @@ _DECODED_AT_ONCE = 1 << 20
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
 
+class Oddity(NamedTuple):
+    """What the file's version of the standard excludes.  ``mark``: the same for the same thing in another text."""
+
+    mark: str
+    sentence: str
+    line: int
+
+
 class CheckedText(NamedTuple):
     """A text that may become the tree of a file.
 
-    ``start``: the offset where its tree begins in bytes.  ``entries``: see ``rechecking``.
+    ``start``: the offset where its tree begins in bytes.  ``entries``: see ``rechecking``.  ``oddities``: what the
+    text before had already.
     """
 
     header: Header
     start: int
     arrays: tuple[Ndarray, ...] = ()
     entries: Entries | None = None
+    oddities: tuple[Oddity, ...] = ()
 
 
 def check_text(
-    text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b"", checked: CheckedBefore | None = None
+    text: bytes,
+    dialect: Dialect,
+    *,
+    had_tree: bool,
+    before: bytes = b"",
+    checked: CheckedBefore | None = None,
+    whole_before: Callable[[], bytes] = bytes,
 ) -> CheckedText:
     """Check a draft.
 
     A draft without a tree is accepted only if the file had none (``had_tree`` is false); otherwise the save was cut
-    off.  ``before``: the text that it replaces, whose versions it may keep.  ``checked``: what is known of that text:
-    entries that are the same are not read again.  Raises ``InvalidTreeError``.
+    off.  ``before``: the text that it replaces, at least its head, whose versions it may keep.  ``checked``: what is
+    known of that text: entries that are the same are not read again.  ``whole_before``: returns all of that text,
+    whose oddities the draft may keep.  Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
     header = _check_header(text, dialect, before)
-    _check_standard(text, dialect, before)
+    standard = _check_standard(text, dialect, before)
     start = find_comments_end(text, header.size)
     if start is None:
         if had_tree or not text.endswith(b"\n"):
             raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
         return CheckedText(header, len(text))
     _check_extent(text, start)
-    found = _read_changes(text, dialect, checked) if checked is not None else None
-    arrays, entries = found or read_checked(Tape(text), dialect)
-    return CheckedText(header, start, arrays, entries)
+    if checked is not None and standard == standard_version(_comments_of(before)):
+        found = _read_changes(text, dialect, standard, checked)
+        if found is not None:
+            return CheckedText(header, start, *found)
+    tape = Tape(text)
+    oddities = _oddities(tape, dialect, standard)
+    if oddities:
+        _refuse_new(oddities, whole_before(), dialect)
+    return CheckedText(header, start, tuple(arrays_of(tape, dialect)), _entries(tape, dialect), oddities)
 
 
 def read_checked(
@@ -77,18 +102,70 @@ def checked_entries(tape: Tape, dialect: Dialect, first_key: int | None = None) 
     Raises ``InvalidTreeError``, also for a mapping that has a key twice.
     """
     check_tree(tape, unique=True)
+    return _entries(tape, dialect, first_key)
+
+
+def _entries(tape: Tape, dialect: Dialect, first_key: int | None = None) -> Entries | None:
     return entries_of(tape, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag), first_key)
 
 
+def _oddities(tape: Tape, dialect: Dialect, standard: str | None) -> tuple[Oddity, ...]:
+    """Check a tree; return tags of other versions of the standard, and keys that this one excludes (section Tree).
+
+    Raises ``InvalidTreeError``.
+    """
+    excluded = check_tree(tape, unique=True)
+    return (
+        *_foreign_tags(tape, dialect, standard),
+        *_excluded_keys(tape, excluded if dialect.excludes_keys(standard) else ()),
+    )
+
+
+def _foreign_tags(tape: Tape, dialect: Dialect, standard: str | None) -> Iterator[Oddity]:
+    wrong = {tag for tag in set(tape.tags.values()) if not dialect.is_of_standard(tag, standard)}
+    for row, tag in tape.tags.items() if wrong else ():
+        if tag in wrong:
+            wrong.remove(tag)
+            name, named = tag.rpartition("/")[2], f"ASDF_STANDARD {standard}" if standard else "1.0.0"
+            reason = "" if standard else ", which a file without the line '#ASDF_STANDARD' has"
+            sentence = (
+                f"{name} belongs to another version of the standard than {named}{reason}; programs ignore the tag"
+            )
+            yield Oddity(f"{tag} {standard}", sentence, tape.line(row))
+
+
+def _excluded_keys(tape: Tape, rows: Sequence[int]) -> Iterator[Oddity]:
+    for row in rows:
+        key = tape.text[tape.start[row] : tape.end[row]]
+        sentence = f"the key {key[:SHOWN]} is neither text, an integer nor a boolean; write it in quotes"
+        yield Oddity(f"key {key}", sentence, tape.line(row))
+
+
+def _refuse_new(oddities: Sequence[Oddity], before: bytes, dialect: Dialect) -> None:
+    """Raise ``InvalidTreeError`` for the first oddity that the text before did not have."""
+    known: set[str] = set()
+    if before:
+        try:
+            known = {one.mark for one in _oddities(Tape(before), dialect, standard_version(_comments_of(before)))}
+        except InvalidTreeError:  # it is being repaired, and what else it had is not known
+            return
+    for one in oddities:
+        if one.mark not in known:
+            raise InvalidTreeError(one.sentence, line=one.line)
+
+
 def _read_changes(
-    text: bytes, dialect: Dialect, checked: CheckedBefore
+    text: bytes, dialect: Dialect, standard: str | None, checked: CheckedBefore
 ) -> tuple[tuple[Ndarray, ...], Entries] | None:
     """Return the arrays and the entries of the tree; None if all of the text must be read."""
     rest = rest_to_read(text, checked)
     if rest is None:
         return None
     try:
-        arrays, found = read_checked(Tape(rest.shortened.text), dialect, checked.entries.offsets[0])
+        tape = Tape(rest.shortened.text)
+        if _oddities(tape, dialect, standard):  # all of it is read: the text before may have the same
+            return None
+        arrays, found = tuple(arrays_of(tape, dialect)), _entries(tape, dialect, checked.entries.offsets[0])
     except InvalidTreeError:  # the whole text has the same error, which then names the place
         return None
     entries = rest.join(found)
@@ -131,11 +208,14 @@ def _check_header(text: bytes, dialect: Dialect, before: bytes) -> Header:
     return header
 
 
-def _check_standard(text: bytes, dialect: Dialect, before: bytes) -> None:
-    """Refuse an unknown version of the standard, unless the file has it already."""
-    version = standard_version(_comments_of(text))
-    if version in (None, *dialect.standards, standard_version(_comments_of(before))):
-        return
+def _check_standard(text: bytes, dialect: Dialect, before: bytes) -> str | None:
+    """Return the version of the standard; refuse an unknown or missing one, unless the file has the same already."""
+    version, had = standard_version(_comments_of(text)), standard_version(_comments_of(before))
+    if version == had or version in dialect.standards or (version is None and not before):
+        return version
+    if version is None:
+        sentence = f"the line '#ASDF_STANDARD {had}' is missing; programs would take the tree for one of 1.0.0"
+        raise InvalidTreeError(sentence, line=2)
     known = f"{dialect.standards[0]} to {dialect.standards[-1]}" if dialect.standards else "none"
     line = text[: text.index(STANDARD_TOKEN)].count(b"\n") + 1
     raise InvalidTreeError(f"unknown ASDF_STANDARD {version}; known versions: {known}", line=line)

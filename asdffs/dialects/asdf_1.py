@@ -9,6 +9,8 @@ from asdffs.format.block_form import RULES_1
 from asdffs.format.header import Header
 
 _NDARRAY = re.compile(r"tag:stsci\.edu:asdf/core/ndarray-\d+\.\d+\.\d+")
+#: The tags of the core that changed with the standard 1.6.0.  asdf makes no array of one of another version.
+_CHANGED: Final = re.compile(r"tag:stsci\.edu:asdf/core/(?:ndarray|integer)-(\d+\.\d+\.\d+)")
 
 
 class Asdf1:
@@ -32,6 +34,15 @@ class Asdf1:
         return value
 
     standards: Final = tuple(f"1.{minor}.0" for minor in range(7))
+
+    def is_of_standard(self, tag: str, standard: str | None) -> bool:
+        """Return whether ``tag`` is in the core manifest of the standard; without one, programs take it for 1.0.0."""
+        found = _CHANGED.fullmatch(tag)
+        return found is None or found[1] == ("1.1.0" if standard == self.standards[-1] else "1.0.0")
+
+    def excludes_keys(self, standard: str | None) -> bool:
+        """Return True from 1.6.0 on (section YAML subset)."""
+        return standard == self.standards[-1]
 
     def accepts_text(self, header: Header) -> str | None:
         """Return why a text with this header line must not be committed, or None.

@@ -43,6 +43,12 @@ class Dialect(Protocol):
     def ndarray(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return the mapping of an ndarray with the names and the defaults of today's schema."""
 
+    def is_of_standard(self, tag: str, standard: str | None) -> bool:
+        """Return whether programs know a tag in a file of this version of the standard; None: it names none."""
+
+    def excludes_keys(self, standard: str | None) -> bool:
+        """Return whether keys must be text, integers or booleans in files of this version of the standard."""
+
     def accepts_text(self, header: Header) -> str | None:
         """Return why a text with this header line must not be committed; None if it may be."""
 

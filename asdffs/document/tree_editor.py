@@ -160,9 +160,12 @@ class TreeEditor:
         layout = self._table.layout
         head = self._transaction.backend.read_at(0, layout.text_start)
         known = CheckedBefore(self._text_again, self._entries) if self._entries is not None else None
+        again, had_tree = self._text_again, layout.has_tree
         with self._scheduler.waiting():
             try:
-                return check_text(new, self._dialect, had_tree=layout.has_tree, before=head, checked=known)
+                return check_text(
+                    new, self._dialect, had_tree=had_tree, before=head, checked=known, whole_before=again
+                )
             finally:
                 give_back()  # what follows needs much memory, too
 

@@ -43,18 +43,19 @@ LARGE: Final = 1 << 13
 _PAIR: Final = "each entry of an ordered mapping must be a mapping of one key"
 
 
-def check_tree(tape: Tape, *, unique: bool) -> None:
+def check_tree(tape: Tape, *, unique: bool) -> list[int]:
     """Check a tree; ``unique``: also refuse a mapping that has a key twice.
 
+    Return the rows of keys that are neither text, integers nor booleans, which newer versions of ASDF exclude.
     Raises ``InvalidTreeError`` with line and column of the first fault, those of scalars after all others.
     """
     if not tape.kind:
-        return
+        return []
     if tape.kind[0] not in MAPPINGS:
         what = "scalar" if tape.kind[0] == SCALAR else "sequence"
         if what == "sequence" or tape.scalar(0):
             _refuse(tape, 0, f"the tree must be a mapping, and this is a {what}")
-        return
+        return []
     if tape.tags.get(0) == YAML_TAGS + "set":
         _refuse(tape, 0, f"a mapping cannot have the tag {YAML_TAGS}set")
     _check_tags(tape)
@@ -63,6 +64,7 @@ def check_tree(tape: Tape, *, unique: bool) -> None:
         if tape.kind[found.start()] in MAPPINGS:
             keys.check(found.start())
     _check_scalars(tape)
+    return keys.excluded
 
 
 def _refuse(tape: Tape, row: int, sentence: str) -> NoReturn:
@@ -96,12 +98,13 @@ def _check_pair(tape: Tape, item: int) -> None:
 
 
 class _Keys:
-    """Checks the keys of mappings.  ``known``: keys that are text, with or without quotes."""
+    """Checks the keys of mappings.  ``excluded``: rows of those that are neither text, integers nor booleans."""
 
     def __init__(self, tape: Tape, *, unique: bool) -> None:
         self._tape = tape
         self._unique = unique
-        self._known: set[str] = set()
+        self._known: set[str] = set()  # keys that are text, with or without quotes
+        self.excluded: list[int] = []
 
     def check(self, row: int) -> None:
         """Check the keys of one mapping.  Each key of each tree passes here, and a call would take as long again."""
@@ -164,6 +167,8 @@ class _Keys:
             self._check_merged(value)
         elif tag != "!" and not tag.startswith(YAML_TAGS):  # asdf cannot hash it
             _refuse(tape, key, "a tagged scalar cannot be a key")
+        elif tag == YAML_TAGS + "binary" or not isinstance(scalar_value(tape, target), str | int):
+            self.excluded.append(key)
 
     def _check_merged(self, value: int) -> None:
         tape = self._tape

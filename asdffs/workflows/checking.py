@@ -21,6 +21,7 @@ from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Reme
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
+from asdffs.format.header import parse_header, standard_version
 from asdffs.scheduling import CHUNK
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
@@ -87,11 +88,13 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         return
     try:
         text = document.tree.text()
-        checked = check_text(text, document.dialect, had_tree=True, before=text)
+        checked = check_text(text, document.dialect, had_tree=True, before=text, whole_before=lambda: text)
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
     arrays = checked.arrays
+    yield from _check_versions(document, text)
+    yield from (Finding(Level.ERROR, f"line {one.line}: {one.sentence}") for one in checked.oddities)
     yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
     for external in find_externals(document, arrays):
@@ -103,6 +106,17 @@ def _check_tree(document: Document) -> Iterator[Finding]:
     for reference in find_unresolved(document):
         level = Level.NOTE if reference.remote else Level.ERROR
         yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
+
+
+def _check_versions(document: Document, text: bytes) -> Iterator[Finding]:
+    """Check that programs know the versions that the header line and a comment name (sections Header, Comments)."""
+    header, dialect = parse_header(text), document.dialect
+    version, standard = ".".join(map(str, header.version)), standard_version(text[: document.layout.text_start])
+    refused = "which no program knows: the asdf library refuses the file"
+    if dialect.accepts_text(header) is not None:
+        yield Finding(Level.ERROR, f"line 1: the header line names version {version} of the file format, {refused}")
+    if standard is not None and dialect.standards and standard not in dialect.standards:
+        yield Finding(Level.ERROR, f"'#ASDF_STANDARD {standard}' names a version {refused}")
 
 
 def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:

@@ -52,7 +52,13 @@ SNIPPETS = (
 def checked(text: str, before: CheckedBefore | None = None) -> Any:
     """What the check says, without what only describes how it was read."""
     try:
-        found = check_text(text.encode("utf-8", "surrogatepass"), ASDF1, had_tree=True, checked=before)
+        found = check_text(
+            text.encode("utf-8", "surrogatepass"),
+            ASDF1,
+            had_tree=True,
+            before=text.encode("utf-8", "surrogatepass"),
+            checked=before,
+        )
     except InvalidTreeError as err:
         return str(err)
     if found.entries is not None:

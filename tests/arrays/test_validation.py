@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import warnings
 from unittest import mock
 
 import asdf
@@ -140,6 +141,62 @@ def test_bad_heads(text: bytes, reason: str) -> None:
 def test_versions_that_a_file_has_may_stay(head: bytes) -> None:
     text = head + b"%YAML 1.1\n--- {}\n...\n"
     assert check_text(text, Asdf1(), had_tree=True, before=head)[2] == ()
+
+
+@pytest.mark.parametrize("standard", [None, *(f"1.{minor}.0" for minor in range(7))])
+@pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
+def test_tags_belong_to_the_standard_for_which_asdf_makes_arrays(standard: str | None, version: str) -> None:
+    named = f"#ASDF_STANDARD {standard}\n" if standard else ""
+    text = f"#ASDF 1.0.0\n{named}%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+    text += f"a: !core/ndarray-{version} {{data: [1, 2], datatype: int64, shape: [2]}}\n...\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with asdf.open(io.BytesIO(text.encode())) as file:
+            known = not isinstance(file["a"], dict)
+    assert Asdf1().is_of_standard(f"tag:stsci.edu:asdf/core/ndarray-{version}", standard) == known
+    if known:
+        check(text.encode())
+    else:
+        with pytest.raises(InvalidTreeError, match=rf"line {6 if standard else 5}: ndarray-{version} belongs to"):
+            check(text.encode())
+
+
+OF_TODAY = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- \n"
+
+
+@pytest.mark.parametrize("key", ["1.5", "null", "2014-01-01", "~", "!!binary aGVs", ".inf"])
+def test_keys_that_the_standard_excludes(key: str) -> None:
+    text = OF_TODAY + f"a: 1\n? {key}\n: 2\n...\n".encode()
+    with pytest.raises(InvalidTreeError, match="line 7: the key .* is neither text, an integer nor a boolean"):
+        check(text)
+    check(text.replace(b"1.6.0", b"1.5.0"))
+
+
+@pytest.mark.parametrize("key", ["1", "'1.5'", "true", "a", "-0x1F", "!!str 1.5"])
+def test_keys_that_it_allows(key: str) -> None:
+    check(OF_TODAY + f"{key}: 2\n...\n".encode())
+
+
+@pytest.mark.parametrize(
+    "line", ["1.5: 2", "b: !core/ndarray-1.0.0 {data: [1], datatype: int64, shape: [1]}"], ids=["key", "tag"]
+)
+def test_what_the_standard_excludes_may_stay(line: str) -> None:
+    """Only what the text before had: the same key, the same tag."""
+    before = OF_TODAY + f"{line}\n...\n".encode()
+    after = before.replace(b"...\n", b"c: 3\n...\n")
+    found = check_text(after, Asdf1(), had_tree=True, before=before, whole_before=lambda: before)
+    assert [one.line for one in found.oddities] == [6]
+    with pytest.raises(InvalidTreeError):
+        check_text(after + b"", Asdf1(), had_tree=True, before=OF_TODAY + b"{}\n...\n", whole_before=lambda: b"")
+    worse = after.replace(b"c: 3", b"2.5: 3")
+    with pytest.raises(InvalidTreeError, match="the key 2.5"):
+        check_text(worse, Asdf1(), had_tree=True, before=before, whole_before=lambda: before)
+
+
+def test_the_line_of_the_standard_may_not_go() -> None:
+    before = OF_TODAY + b"{}\n...\n"
+    with pytest.raises(InvalidTreeError, match="the line '#ASDF_STANDARD 1.6.0' is missing"):
+        check_text(before.replace(b"#ASDF_STANDARD 1.6.0\n", b""), Asdf1(), had_tree=True, before=before)
 
 
 @pytest.mark.parametrize(

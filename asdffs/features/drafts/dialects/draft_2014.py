@@ -50,6 +50,14 @@ class DraftDialect:
             found.setdefault("byteorder", "big")
         return found
 
+    def is_of_standard(self, tag: str, standard: str | None) -> bool:
+        """Return True: the drafts have one version."""
+        return True
+
+    def excludes_keys(self, standard: str | None) -> bool:
+        """Return False: any scalar may be a key."""
+        return False
+
     def accepts_text(self, header: Header) -> str | None:
         """Return why a text with this header line must not be committed, or None.
 
