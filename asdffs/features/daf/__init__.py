@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from asdffs.features.daf.places import LOG, NEXT
+from asdffs.features.daf.format import LOG, NEXT
 
 if TYPE_CHECKING:
     from asdffs.document.document import Document

@@ -21,18 +21,16 @@ from typing import Any, Final, Protocol
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, Remedy, TreeChangedError
-from asdffs.features.daf.descriptors import parse_version
-from asdffs.features.daf.files import Files, empty_directories
-from asdffs.features.daf.lines import count_lines
+from asdffs.features.daf.files import Files, count_lines, empty_directories
+from asdffs.features.daf.format import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, parse_version, place_of
 from asdffs.features.daf.live_file import LiveFile, Now
 from asdffs.features.daf.loose import Loose
+from asdffs.features.daf.node_files import Stored
 from asdffs.features.daf.nodes import KEPT, Writer, encoded_path, keys_of, list_node, put, version_node
 from asdffs.features.daf.packing import spelled_otherwise
-from asdffs.features.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
 from asdffs.features.daf.properties import Properties, take_property
 from asdffs.features.daf.room import BlockRoom, New
 from asdffs.features.daf.splicing import changed
-from asdffs.features.daf.stored import Stored
 from asdffs.features.daf.tree_files import TreeStore, read_store
 from asdffs.format.header import standard_version
 from asdffs.format.tree_extent import complete_last_line

@@ -10,11 +10,15 @@ import functools
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from asdffs.errors import InvalidStoreError, MissingFileError
+from asdffs.features.daf.format import Eltype
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.file_backend import FileBackend, FileFolder
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Bytes that are read at a time.
 PIECE: Final = 4 << 20
@@ -29,6 +33,14 @@ class Content(Protocol):
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes (fewer at the end), or the extent where they lie now.  Raises ``AsdffsError``, ``OSError``."""
+
+
+@runtime_checkable
+class Mapped(Content, Protocol):
+    """Content that numpy can read without a copy."""
+
+    def buffer(self) -> Any:
+        """Return all bytes.  Raises ``AsdffsError``, ``OSError``."""
 
 
 class Bytes(NamedTuple):
@@ -57,6 +69,12 @@ class OnDisk(NamedTuple):
         """See ``Content``."""
         with open(self.path, "rb", buffering=0) as file:
             return os.pread(file.fileno(), length, offset)
+
+    def buffer(self) -> Any:
+        """See ``Mapped``."""
+        import numpy as np
+
+        return np.memmap(self.path, np.uint8, mode="r", shape=(self.size,)).view(np.ndarray)
 
     def opened(self) -> FileBackend:
         """Open the file for reading; the caller closes it.  Raises ``OSError``."""
@@ -153,3 +171,62 @@ def empty_directories(files: Files) -> set[str]:
 def sorted_paths(contents: Mapping[str, Content]) -> list[str]:
     """Return the paths sorted by their bytes, so that the order in a file does not depend on the locale."""
     return sorted(contents, key=functools.cache(os.fsencode))
+
+
+# -- files of strings: one per line, UTF-8, each ended by a newline (section 5) --
+
+
+def build_lines(lines: Iterable[str]) -> bytes:
+    """Return the bytes of a file with these lines."""
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
+
+
+def parse_lines(raw: bytes) -> list[str]:
+    """Return the lines of a whole file.
+
+    Raises ``InvalidStoreError`` if the last line is incomplete or the text is not UTF-8.
+    """
+    if raw and not raw.endswith(b"\n"):
+        raise InvalidStoreError("does not end with a newline: its last line is incomplete")
+    try:
+        return raw.decode().split("\n")[:-1]
+    except UnicodeDecodeError as err:
+        line = raw.count(b"\n", 0, err.start) + 1
+        raise InvalidStoreError(f"is not UTF-8 in line {line}") from err
+
+
+def has_returns(content: Content) -> bool:
+    """Return whether the first line ends in CR LF; the CR is then an invisible part of the string."""
+    line = next(iter(pieces(content)), b"").partition(b"\n")
+    return line[0].endswith(b"\r") and bool(line[1])
+
+
+def count_lines(content: Content) -> int:
+    """Count the lines without keeping them.  Raises ``InvalidStoreError`` if the last one is incomplete."""
+    count, last = 0, b"\n"
+    for piece in pieces(content):
+        count += piece.count(b"\n")
+        last = piece[-1:]
+    if last != b"\n":
+        raise InvalidStoreError("does not end with a newline: its last line is incomplete")
+    return count
+
+
+# -- numbers --
+
+
+def elements(content: Content, eltype: Eltype) -> np.ndarray[Any, Any]:
+    """Return all elements as a read-only array with one axis.
+
+    Raises ``InvalidStoreError`` if a Bool is neither 0 nor 1.
+    """
+    import numpy as np
+
+    if not content.size:
+        return np.empty(0, eltype.descr)
+    raw = content.buffer() if isinstance(content, Mapped) else read_bytes(content.read(0, content.size))
+    found = np.frombuffer(raw, np.uint8)
+    if eltype.descr == "|b1" and found.max() > 1:
+        raise InvalidStoreError("has a Bool that is neither 0 nor 1")
+    typed: np.ndarray[Any, Any] = found.view(eltype.descr)
+    return typed

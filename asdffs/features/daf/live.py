@@ -26,8 +26,8 @@ from asdffs.features.daf.files import Bytes, Content, Files
 from asdffs.features.daf.live_directory import LiveDirectory, RootDirectory
 from asdffs.features.daf.live_file import LiveFile
 from asdffs.features.daf.loose import Loose, LooseFiles
+from asdffs.features.daf.node_files import Stored
 from asdffs.features.daf.room import BlockRoom
-from asdffs.features.daf.stored import Stored
 from asdffs.features.daf.tree_files import TreeStore, read_store
 from asdffs.scheduling import Rank, RankedLock, yielding
 

@@ -13,7 +13,7 @@ from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
 from asdffs.features.daf.files import Bytes, Content
 from asdffs.features.daf.loose import Loose
-from asdffs.features.daf.stored import Stored
+from asdffs.features.daf.node_files import Stored
 from asdffs.scheduling import RankedLock
 from asdffs.storage.backend import Extent
 from asdffs.views.base import ViewFile

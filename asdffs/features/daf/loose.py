@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from asdffs.features.daf.files import PIECE, Content
-from asdffs.features.daf.places import LOG, NEXT
+from asdffs.features.daf.format import LOG, NEXT
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.descriptors import duplicate_fd, kept_files, open_fd

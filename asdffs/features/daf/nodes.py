@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from asdffs.errors import InvalidStoreError
-from asdffs.features.daf.descriptors import DafScalar, Version
-from asdffs.features.daf.eltypes import STRING, Eltype, in_int64
-from asdffs.features.daf.files import Files
-from asdffs.features.daf.lines import parse_lines
-from asdffs.features.daf.places import JSON, Key
+from asdffs.features.daf.files import Files, parse_lines
+from asdffs.features.daf.format import JSON, STRING, DafScalar, Eltype, Key, Version, in_int64
 from asdffs.features.daf.properties import ArrayProperty, expected_length, part_type
 
 #: The largest size of text that is written in the tree, in bytes; longer text goes into a block.
 INLINE: Final = 1024
+#: Header and first lines of a new file.
+HEAD: Final = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 #: Tag of ndarrays in a new tree (ASDF Standard 1.6.0).
 NDARRAY: Final = "!core/ndarray-1.1.0"
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, UnfinishedError, reason_of
+from asdffs.features.daf.format import LOG, NEXT
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.live_file import LiveFile
 from asdffs.features.daf.loose import LooseFiles, remove_logs, take_log
-from asdffs.features.daf.places import LOG, NEXT
 
 logger = logging.getLogger(__name__)
 

@@ -11,15 +11,19 @@ impossible if one of its entries is ``KEPT``.  If an anchor is removed, its valu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from asdffs.errors import InvalidTreeError
-from asdffs.features.daf.nodes import quoted, render
+from asdffs.document.document import Document
+from asdffs.errors import InvalidTreeError, NameExistsError
+from asdffs.features.daf.format import DAF, SECTIONS, Version
+from asdffs.features.daf.nodes import HEAD, quoted, render, version_node
+from asdffs.features.daf.tree_files import carries_store
+from asdffs.storage.backend import Backend
 from asdffs.tree.snippets import flow_text
 from asdffs.tree.tape import FLOW_MAPPING, MAPPINGS, SCALAR, Tape, column_of
-from asdffs.tree.values import Nodes
+from asdffs.tree.values import Nodes, read_values
 
 _NONE: Final[Mapping[str, Any]] = {}
 _STEP: Final = 2
@@ -245,3 +249,38 @@ def _line_end(text: str, index: int) -> int:
 
 def _is_in(spans: list[tuple[int, int]], index: int) -> bool:
     return any(start <= index < stop for start, stop in spans)
+
+
+# -- an empty store --
+
+
+def new_store(version: Version) -> Callable[[Backend], None]:
+    """Return a function that writes a whole new file with an empty store."""
+    text = HEAD.partition("%")[0] + _new_tree(version)
+    return lambda store: store.write_at(0, text.encode())
+
+
+def add_store(document: Document, version: Version) -> None:
+    """Add an empty store to the tree of ``document``.
+
+    Raises ``NameExistsError`` if the tree has the key ``daf`` already, ``InvalidTreeError``, and what
+    ``Document.commit_tree`` raises.
+    """
+    text = document.tree.text()
+    if not document.layout.has_tree:
+        document.commit_tree(text + _new_tree(version).encode())
+        return
+    root = read_values(text, told_apart=False).value
+    if isinstance(root, dict) and DAF in root:
+        sentence = "already has a FilesDaf store" if carries_store(document) else f"has another value at {DAF!r}"
+        raise NameExistsError(sentence, path=document.path)
+    document.commit_tree(changed(text, {}, {DAF: _empty(version)}))
+
+
+def _new_tree(version: Version) -> str:
+    """Return a tree with an empty store, from its directives to its end marker."""
+    return "%" + HEAD.partition("%")[2] + "".join(render({DAF: _empty(version)})) + "...\n"
+
+
+def _empty(version: Version) -> dict[str, Any]:
+    return {"version": version_node(version), **{section: {} for section in SECTIONS}}

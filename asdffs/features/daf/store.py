@@ -19,14 +19,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidStoreError, NotSupportedError
-from asdffs.features.daf.checking import check_sparse
-from asdffs.features.daf.descriptors import DafScalar
-from asdffs.features.daf.eltypes import BOOL, STRING
-from asdffs.features.daf.files import Files, read_directory
-from asdffs.features.daf.lines import parse_lines
-from asdffs.features.daf.numbers import elements
-from asdffs.features.daf.places import Key
-from asdffs.features.daf.properties import ArrayProperty, Fault, Properties, find_properties, part_type
+from asdffs.features.daf.files import Files, elements, parse_lines, read_directory
+from asdffs.features.daf.format import BOOL, STRING, DafScalar, Key
+from asdffs.features.daf.properties import ArrayProperty, Fault, Properties, check_sparse, find_properties, part_type
 from asdffs.features.daf.tree_files import read_store
 
 if TYPE_CHECKING:

@@ -15,19 +15,24 @@ from urllib.parse import unquote_to_bytes
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
-from asdffs.features.daf.descriptors import (
+from asdffs.features.daf.files import Bytes, Content, Files, above, count_lines, pieces
+from asdffs.features.daf.format import (
+    DAF,
+    JSON,
+    SECTIONS,
+    SENTINEL,
+    Key,
+    Kind,
     Version,
     build_version,
+    mentions_store,
     parse_descriptor,
     parse_scalar,
     parse_version,
+    place_of,
 )
-from asdffs.features.daf.entries import child_of, entries_of, items_of, line_of, text_of
-from asdffs.features.daf.files import Bytes, Content, Files, above, pieces
-from asdffs.features.daf.lines import count_lines
-from asdffs.features.daf.node_files import NodeFiles
+from asdffs.features.daf.node_files import NodeFiles, child_of, entries_of, items_of, line_of, text_of
 from asdffs.features.daf.nodes import keys_of
-from asdffs.features.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions_store, place_of
 from asdffs.features.daf.properties import Fault
 from asdffs.scheduling import yielding
 from asdffs.tree.values import ValueNode, read_values

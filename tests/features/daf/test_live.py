@@ -20,9 +20,9 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
 from asdffs.features.daf.committing import Commit
+from asdffs.features.daf.format import LOG
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.loose import LooseFiles
-from asdffs.features.daf.places import LOG
 from asdffs.features.daf.recovering import recover_store
 
 DENSE = b'{"format":"dense","eltype":"UInt8"}\n'

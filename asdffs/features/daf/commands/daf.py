@@ -128,8 +128,8 @@ def _pack(arguments: argparse.Namespace) -> int:
 def _unpack(arguments: argparse.Namespace) -> int:
     from asdffs.cli.outputs import mode_like
     from asdffs.document.opening import open_document
+    from asdffs.features.daf.packing import check_faultless, unpack
     from asdffs.features.daf.tree_files import read_store
-    from asdffs.features.daf.unpacking import check_faultless, unpack
 
     with closing(open_document(arguments.file, writable=False)) as document:
         store = read_store(document)
@@ -158,7 +158,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _judge(arguments: argparse.Namespace, files: Files, known: list[Fault]) -> int:
-    from asdffs.features.daf.checking import check_store
+    from asdffs.features.daf.properties import check_store
 
     progress, total = Progress(), sum(content.size for content in files.contents.values())
     with shown(progress.facts, f"checking {arguments.file}"), progress.over("checking", total) as step:
@@ -181,7 +181,7 @@ def _shown(fault: Fault) -> dict[str, Any]:
 
 def _init(arguments: argparse.Namespace) -> int:
     from asdffs.cli.writing import opened_to_write
-    from asdffs.features.daf.initial import add_store, new_store
+    from asdffs.features.daf.splicing import add_store, new_store
     from asdffs.storage.file_backend import FileFolder
     from asdffs.storage.new_file import mode_of_copy, write_new
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from asdffs.document.document import Document
+from asdffs.features.daf.format import mentions_store
 from asdffs.features.daf.live_directory import LiveDirectory
-from asdffs.features.daf.places import mentions_store
 from asdffs.views.base import Options
 
 if TYPE_CHECKING:

@@ -1,7 +1,17 @@
-"""Parses and builds the JSON files of a store (specification, sections 3, 4, 6.1, 8.1, 9).
+"""The files of a FilesDaf store: their paths, element types and JSON (specification, sections 2 to 9, and appendix).
+
+| path                              | property                                    |
+|-----------------------------------|---------------------------------------------|
+| ``scalars/NAME.json``             | a scalar                                    |
+| ``axes/NAME.txt``                 | an axis                                     |
+| ``vectors/AXIS/NAME.PART``        | a vector, of the parts ``VECTOR_PARTS``     |
+| ``matrices/ROWS/COLS/NAME.PART``  | a matrix, of the parts ``MATRIX_PARTS``     |
+
+A name is split at its last known suffix, so ``a.json`` and ``x.nzval`` are valid names.  Paths are relative to the
+root of the store, with ``/``.  Bytes that are not UTF-8 are surrogates (``os.fsdecode``).
 
 Version 1.0 has ``{"format":"sparse","eltype":T,"indtype":I}``; 1.1 describes each part of a sparse property as an
-array of its own.  One store may contain both.  Numbers keep their text.  Pure.
+array of its own.  One store may contain both.  Pure.
 """
 
 from __future__ import annotations
@@ -13,8 +23,136 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from asdffs.errors import InvalidStoreError
-from asdffs.features.daf.eltypes import BOOL, STRING, Eltype, eltype_of
-from asdffs.features.daf.places import is_text
+
+Kind = Literal["scalar", "axis", "vector", "matrix"]
+
+#: The key under which a tree has its store.
+DAF: Final = "daf"
+#: Suffix of the file that describes the other files of a property.
+JSON: Final = "json"
+VECTOR_PARTS: Final = (JSON, "data", "txt", "nzind", "nzval", "nztxt")
+MATRIX_PARTS: Final = (JSON, "data", "txt", "colptr", "rowval", "nzval", "nztxt")
+#: Directories of every store.
+SECTIONS: Final = ("scalars", "axes", "vectors", "matrices")
+SENTINEL: Final = "daf.json"
+#: In the spool of a mount: the log of changes to names since the tree was last committed (``loose``).  Scratch files
+#: in the spool are called ``N-QUOTED``, so a name without a dash cannot be one of them.
+LOG: Final = "store.log"
+#: The log of the tree that is being committed.
+NEXT: Final = "store.log.next"
+
+#: By section: the kind, the number of axes in the path, and the parts.
+_KINDS: Final[dict[str, tuple[Kind, int, tuple[str, ...]]]] = {
+    "scalars": ("scalar", 0, (JSON,)),
+    "axes": ("axis", 0, ("txt",)),
+    "vectors": ("vector", 1, VECTOR_PARTS),
+    "matrices": ("matrix", 2, MATRIX_PARTS),
+}
+_SECTION_OF: Final = {kind: section for section, (kind, _, _) in _KINDS.items()}
+
+
+class Key(NamedTuple):
+    """A property.  ``axes``: one for a vector, two for a matrix (rows first), else none."""
+
+    kind: Kind
+    axes: tuple[str, ...]
+    name: str
+
+    def path(self, part: str) -> str:
+        """Return the path of one of its files."""
+        return "/".join((_SECTION_OF[self.kind], *self.axes, f"{self.name}.{part}"))
+
+
+def mentions_store(text: bytes) -> bool:
+    """Return whether the text of a tree may have a store.  Cheap: searches for the key only."""
+    return DAF.encode() in text
+
+
+def place_of(path: str) -> tuple[Key, str] | None:
+    """Return the property and the part of the file ``path``; None for a file that FilesDaf does not know."""
+    section, *rest = path.split("/")
+    kind, depth, parts = _KINDS.get(section, ("scalar", 0, ()))
+    if len(rest) != depth + 1:
+        return None
+    name, _, part = rest[-1].rpartition(".")
+    if not name or part not in parts or not all(map(is_text, rest)):
+        return None
+    return Key(kind, tuple(rest[:-1]), name), part
+
+
+def is_axis_directory(path: str) -> bool:
+    """Return whether it is the directory of an axis or a pair of axes, which counts even if it is empty."""
+    section, *rest = path.split("/")
+    deepest = {"vectors": 1, "matrices": 2}.get(section, 0)
+    return 0 < len(rest) <= deepest and all(map(is_text, rest))
+
+
+def is_text(name: str) -> bool:
+    """Return whether a name is UTF-8; other names cannot be written in a tree."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# -- element types (appendix): little-endian, without padding; a Bool is one byte, 0 or 1 --
+
+STRING: Final = "String"
+BOOL: Final = "Bool"
+
+
+class Eltype(NamedTuple):
+    """One element type.  ``name``: in FilesDaf; ``size``: of an element in bytes, 0 for strings.
+
+    ``datatype``: in the schema core/ndarray; ``descr``: in numpy, little-endian.  Both are empty for strings.
+    """
+
+    name: str
+    size: int
+    datatype: str
+    descr: str
+
+    @property
+    def integer(self) -> bool:
+        """Whether it is an integer type, as indices need."""
+        return self.descr[1:2] in ("i", "u")
+
+
+def _number(name: str, datatype: str, descr: str) -> Eltype:
+    return Eltype(name, int(descr[2:]), datatype, descr)
+
+
+_INTEGERS: Final = [
+    _number(f"{'U' * unsigned}Int{8 * size}", f"{'u' * unsigned}int{8 * size}", f"<{'iu'[unsigned]}{size}")
+    for unsigned in (0, 1)
+    for size in (1, 2, 4, 8)
+]
+_FLOATS: Final = [_number("Float32", "float32", "<f4"), _number("Float64", "float64", "<f8")]
+ELTYPES: Final = {
+    eltype.name: eltype for eltype in (_number(BOOL, "bool8", "|b1"), *_INTEGERS, *_FLOATS, Eltype(STRING, 0, "", ""))
+}
+_ALIASES: Final = {name.lower(): name for name in ELTYPES} | {"Int": "Int64", "int": "Int64"}
+_BY_DATATYPE: Final = {eltype.datatype: eltype for eltype in ELTYPES.values() if eltype.datatype}
+
+
+def eltype_of(name: object) -> Eltype | None:
+    """Return the type with this name or alias; None if there is no such type."""
+    return ELTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+
+
+def eltype_of_datatype(datatype: object) -> Eltype | None:
+    """Return the type for the ASDF ``datatype``; None if FilesDaf has no such type."""
+    return _BY_DATATYPE.get(datatype) if isinstance(datatype, str) else None
+
+
+def in_int64(text: str) -> bool:
+    """Return whether every YAML reader can represent this integer, and the asdf library writes the same text back."""
+    number = int(text) if len(text) < 30 else 1 << 64
+    return -(1 << 63) + 2 <= number < 1 << 63 and str(number) == text
+
+
+# -- JSON files (sections 3, 4, 6.1, 8.1, 9); numbers keep their text --
 
 Version = tuple[int, int]
 
