@@ -213,6 +213,10 @@ class NoRoomError(StorageError):
     """The change needs space inside the file, and the space cannot be made."""
 
 
+class DiskFullError(NoRoomError):
+    """The change needs more disk space than is free."""
+
+
 class SpoolFullError(StorageError):
     """Decoded content that must be kept does not fit into the spool."""
 

@@ -53,6 +53,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.RecoveryError: ExitCode.UNFINISHED,
     errors.UntrustedFileError: ExitCode.UNFINISHED,
     errors.NoRoomError: ExitCode.UNFINISHED,
+    errors.DiskFullError: ExitCode.UNFINISHED,
     errors.SpoolFullError: ExitCode.UNFINISHED,
     errors.ReadOnlyError: ExitCode.UNFINISHED,
     errors.NoSuchNameError: ExitCode.NO_FILE,

@@ -147,12 +147,11 @@ def with_pending_record(folder: Folder, backend: Backend) -> Backend:
     from asdffs.storage.payload import open_payload
     from asdffs.storage.unfinished import as_recovered, belongs
 
-    found = read_trusted(folder, backend.name)
-    if found is None or not belongs(backend, *found):
+    record = read_trusted(folder, backend.name)
+    if record is None or not belongs(backend, record):
         return backend
-    record, progress = found
     payload = open_payload(folder, backend.name, record.fill) if record.fill is not None else None
-    return as_recovered(backend, record, progress, payload).backend
+    return as_recovered(backend, record, payload).backend
 
 
 def _claims(name: str, dialect: Dialect, header: Header) -> bool:

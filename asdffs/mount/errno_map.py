@@ -34,6 +34,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.RecoveryError: errno.EIO,
     errors.UntrustedFileError: errno.EIO,
     errors.NoRoomError: errno.EFBIG,
+    errors.DiskFullError: errno.ENOSPC,
     errors.SpoolFullError: errno.ENOSPC,
     errors.ReadOnlyError: errno.EROFS,
     errors.NoSuchNameError: errno.ENOENT,

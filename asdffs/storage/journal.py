@@ -11,12 +11,6 @@ The sidecar ``.NAME.asdffs-journal`` is there from the first change on (integers
   4104     8  length of the body in bytes
   4112     4  CRC-32 of the body
   4116        body (``record``)
-     then, for a shift, two slots of this form at multiples of 4 KiB, each with room for a piece:
-     0     4  CRC-32 of the record's body
-     4    24  number of the piece, the offset from which it was read, its length (3 x 8)
-    28     8  length and CRC-32 of the bytes right after its new place (2 x 4)
-    36     4  CRC-32 of the piece and of the 36 bytes before
-  4096        the piece
 """
 
 from __future__ import annotations
@@ -29,7 +23,7 @@ import logging
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from asdffs.errors import LockedError, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
@@ -43,27 +37,10 @@ logger = logging.getLogger(__name__)
 
 _MAGIC = b"ASDFFSJ3"
 _COMMIT_MARK = struct.Struct(">8sQI")
-_PROGRESS = struct.Struct(">IQQQII")
-_CRC = struct.Struct(">I")
 #: Errors if a file without a name can get none: it is elsewhere, or there are no hard links, or no proc(5).
 _NO_NAME = frozenset({errno.EXDEV, errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP})
-_PAGE = 4096
 #: Longest piece of a record that is joined with others, in bytes.  So one call writes most records.
 _SHORT = 1 << 20
-
-
-class JournalProgress(NamedTuple):
-    """The progress of a shift: piece ``number``, read at offset ``low``, is being written.
-
-    The pieces after it in the file have moved already.  ``behind_length``, ``behind_crc``: of the bytes right
-    after its new place, which have moved before.
-    """
-
-    number: int
-    low: int
-    piece: bytes
-    behind_length: int = 0
-    behind_crc: int = 0
 
 
 class Journal:
@@ -129,27 +106,6 @@ class Journal:
     def reserve(self, size: int) -> None:
         """Reserve disk space for a record of ``size`` bytes, for a full disk.  Raises ``OSError``."""
         self._backend.allocate(0, NOTE_SIZE + _COMMIT_MARK.size + size)
-
-    def reserve_progress(self, record: Record) -> None:
-        """Reserve disk space for the progress of the shift ``record``.  Raises ``OSError``."""
-        length, _ = _measured(build(record))
-        first, second = (_slot(record, length, parity) for parity in (0, 1))
-        self._backend.allocate(first, 2 * (second - first))
-
-    def note_progress(self, record: Record, progress: JournalProgress) -> None:
-        """Make ``progress`` durable; the one before it stays.  Raises ``OSError``."""
-        length, body_crc = _measured(build(record))
-        behind = progress.behind_length, progress.behind_crc
-        head = _PROGRESS.pack(body_crc, progress.number, progress.low, len(progress.piece), *behind)
-        crc = zlib.crc32(progress.piece, zlib.crc32(head))
-        place = _slot(record, length, progress.number % 2)
-        self._backend.write_at(place + _PAGE, progress.piece)
-        self._backend.write_at(place, head + _CRC.pack(crc))
-        self._backend.sync()  # invariant 10
-
-    def progress(self, record: Record) -> JournalProgress | None:
-        """Return the progress of the shift ``record``; None if it has not begun."""
-        return read_progress(self._backend, record)
 
     def pending(self) -> Record | None:
         """Return the record that waits to be applied; None if it is retired, torn or missing."""
@@ -283,10 +239,10 @@ def read_record(backend: Backend) -> Record | None:
     return record if record.fill is None or is_payload_name(record.fill.name) else None
 
 
-def read_trusted(folder: Folder, name: str) -> tuple[Record, JournalProgress | None] | None:
-    """Return the record that is pending for the file ``name``, and the progress of its shift.
+def read_trusted(folder: Folder, name: str) -> Record | None:
+    """Return the record that is pending for the file ``name``, or None.
 
-    None without a record.  A sidecar that cannot be read or is not trusted counts as none.
+    A sidecar that cannot be read or is not trusted counts as none.
     """
     try:
         sidecar = folder.open(journal_name(name), writable=False)
@@ -294,20 +250,12 @@ def read_trusted(folder: Folder, name: str) -> tuple[Record, JournalProgress | N
         return None
     try:
         check_trusted(folder, name, sidecar)
-        record = read_record(sidecar)
-        return None if record is None else (record, read_progress(sidecar, record))
+        return read_record(sidecar)
     except UntrustedFileError as err:
         logger.warning("%s", err)
         return None
     finally:
         sidecar.close()
-
-
-def read_progress(backend: Backend, record: Record) -> JournalProgress | None:
-    """Return the last complete progress in the sidecar ``backend`` that belongs to ``record``, or None."""
-    measured = _measured(build(record))
-    found = [progress for parity in (0, 1) if (progress := _read_slot(backend, record, measured, parity))]
-    return max(found, key=lambda progress: progress.number, default=None)
 
 
 def _measured(pieces: list[bytes]) -> tuple[int, int]:
@@ -323,24 +271,3 @@ def _gathered(pieces: list[bytes]) -> Iterator[bytes]:
     for is_short, group in itertools.groupby(pieces, lambda piece: len(piece) <= _SHORT):
         members = list(group)
         yield from [b"".join(members)] if is_short else members
-
-
-def _read_slot(backend: Backend, record: Record, measured: tuple[int, int], parity: int) -> JournalProgress | None:
-    length_of_body, crc_of_body = measured
-    place = _slot(record, length_of_body, parity)
-    head = backend.read_at(place, _PROGRESS.size + _CRC.size)
-    if len(head) < _PROGRESS.size + _CRC.size:
-        return None
-    crc, number, low, length, *behind = _PROGRESS.unpack_from(head)
-    if record.gap is None or crc != crc_of_body or length > record.gap.piece:
-        return None
-    piece = backend.read_at(place + _PAGE, length)
-    right = zlib.crc32(piece, zlib.crc32(head[: _PROGRESS.size])) == _CRC.unpack_from(head, _PROGRESS.size)[0]
-    return JournalProgress(number, low, piece, *behind) if right and len(piece) == length else None
-
-
-def _slot(record: Record, body_length: int, parity: int) -> int:
-    """Return the offset of the slot for progress with an even or odd number."""
-    end = NOTE_SIZE + _COMMIT_MARK.size + body_length
-    piece = record.gap.piece if record.gap else 0
-    return -(-end // _PAGE) * _PAGE + parity * (_PAGE + -(-piece // _PAGE) * _PAGE)

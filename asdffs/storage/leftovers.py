@@ -107,7 +107,7 @@ def _journal(folder: Folder, backend: Backend) -> Leftover:
         return Leftover(
             f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
         )
-    if belongs(backend, *found):
+    if belongs(backend, found):
         return Leftover(
             f"{path} holds an interrupted change; the file is shown as recovery will leave it", repairable=True
         )

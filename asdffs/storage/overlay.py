@@ -14,14 +14,14 @@ from asdffs.storage.record import RecordImage
 
 
 class Segment(NamedTuple):
-    """Bytes ``[start, stop)`` as shown: ``payload``, or the bytes of the file from ``origin`` on, or zeros.
+    """Bytes ``[start, stop)`` as shown: ``payload``, or the bytes of the file from ``origin`` on.
 
     ``source``: another file, from which they are read instead.
     """
 
     start: int
     stop: int
-    origin: int | None = 0
+    origin: int = 0
     payload: bytes | None = None
     source: Backend | None = None
 
@@ -69,8 +69,6 @@ class OverlayBackend:
     def _piece(self, segment: Segment, start: int, stop: int) -> bytes:
         if segment.payload is not None:
             return segment.payload[start - segment.start : stop - segment.start]
-        if segment.origin is None:
-            return bytes(stop - start)
         found = (segment.source or self._base).read_at(segment.origin + start - segment.start, stop - start)
         return found.ljust(stop - start, b"\0")
 
@@ -146,5 +144,4 @@ def _cut(segment: Segment, start: int, stop: int) -> Segment:
     skipped = start - segment.start
     if segment.payload is not None:
         return Segment(start, stop, payload=segment.payload[max(0, skipped) : stop - segment.start])
-    origin = None if segment.origin is None else segment.origin + skipped
-    return Segment(start, stop, origin=origin, source=segment.source)
+    return Segment(start, stop, origin=segment.origin + skipped, source=segment.source)

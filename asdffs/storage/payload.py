@@ -51,8 +51,8 @@ class Payload:
     def sync(self) -> None:
         """Return when the payload and its name are durable.  Raises ``OSError``."""
         if self.named:
-            self.backend.sync()  # invariant 12
-            self.folder.sync()  # invariant 12
+            self.backend.sync()  # invariant 10
+            self.folder.sync()  # invariant 10
 
     def fill(self, offset: int) -> Fill:
         """Return the fill that writes this payload at ``offset`` of the file."""

@@ -4,8 +4,8 @@ A record has the bytes before and after the change, so that recovery can disting
 another program.  Immutable, and pure except for reading the file.
 
 Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8 bytes),
-witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset, gap length, length of a
-piece (3 x 8), offset, length and inode of a fill (3 x 8), its CRC-32 and the length of its name (2 x 4); then
+witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset, gap length, zero
+(3 x 8), offset, length and inode of a fill (3 x 8), its CRC-32 and the length of its name (2 x 4); then
 for each write its offset, the length of its before-image and of its after-image (3 x 8), and both images; then
 for each extent its place in the file, its address and its length (3 x 8); then the name.
 """
@@ -28,9 +28,8 @@ _WRITE = struct.Struct(">QQQ")
 _EXTENT = struct.Struct(">QQQ")
 #: Unchanged bytes that identify the file, in addition to its inode and size.
 _WITNESS = 512
-#: Larger numbers, and longer pieces of a shift, are in no record; sums of a few of them still are offsets.
+#: Larger numbers are in no record; sums of a few of them still are offsets.
 _LARGEST = 1 << 60
-_LARGEST_PIECE = 1 << 26
 
 
 class Kind(enum.IntEnum):
@@ -38,14 +37,13 @@ class Kind(enum.IntEnum):
 
     NONE = 0
     INSERT = 1  # by the file system
-    SHIFT = 2  # by copying within the file
+    SHIFT = 2  # by copying within the file, by earlier versions: recovery refuses it
 
 
 class RecordImage(NamedTuple):
     """One write: the bytes before and after it, at ``offset``.
 
-    ``before`` may be shorter than ``after``: the file ended there, the rest is zeros (an insertion), or the old
-    bytes are arbitrary (a shift).
+    ``before`` may be shorter than ``after``: the file ended there, or the rest is zeros (an insertion).
     """
 
     offset: int
@@ -56,15 +54,13 @@ class RecordImage(NamedTuple):
 class Gap(NamedTuple):
     """The bytes from ``offset`` on move ``length`` bytes toward the end of the file.
 
-    ``extents``: for an insertion, the old addresses of the bytes from ``offset`` on.  ``piece``: for a shift,
-    the number of bytes moved at a time.
+    ``extents``: the old addresses of the bytes from ``offset`` on.
     """
 
     kind: Kind
     offset: int
     length: int
     extents: tuple[PhysicalExtent, ...] = ()
-    piece: int = 0
 
 
 class Fill(NamedTuple):
@@ -132,24 +128,6 @@ def make_insertion(backend: Backend, plan: Plan, offset: int, extents: list[Phys
     return _record(backend, plan, Span(move.source, move.source + move.length), images, gap)
 
 
-def make_shift(backend: Backend, plan: Plan, piece: int) -> Record:
-    """Return the record of a ``plan`` whose bytes we move ourselves, ``piece`` bytes at a time.
-
-    An image after the gap's offset has no before-image, because it replaces arbitrary bytes that have been
-    moved away.  Raises ``OSError``.
-    """
-    move = plan.checked_move
-    images = []
-    for write in plan.writes:
-        head = write.payload[: max(0, move.source - write.offset)]
-        tail = write.payload[len(head) :]
-        if head:
-            images.append(RecordImage(write.offset, backend.read_at(write.offset, len(head)), head))
-        if tail:
-            images.append(RecordImage(write.offset + len(head), b"", tail))
-    return _record(backend, plan, Span(0, 0), tuple(images), Gap(Kind.SHIFT, move.source, move.shift, piece=piece))
-
-
 def writes_around(backend: Backend, plan: Plan, offset: int) -> list[Write]:
     """Return the disjoint writes of a ``plan`` whose gap is opened at ``offset``, at or before its source.
 
@@ -171,7 +149,7 @@ def build(record: Record) -> list[bytes]:
     fill = record.fill or Fill(0, 0, 0, 0, "")
     name = os.fsencode(fill.name)
     filled = (fill.offset, fill.length, fill.inode, fill.crc, len(name))
-    pieces = [_BODY.pack(*sizes, *witness, *counts, gap.offset, gap.length, gap.piece, *filled)]
+    pieces = [_BODY.pack(*sizes, *witness, *counts, gap.offset, gap.length, 0, *filled)]
     for image in record.images:
         pieces += [_WRITE.pack(image.offset, len(image.before), len(image.after)), image.before, image.after]
     pieces += [_EXTENT.pack(extent.logical, extent.physical, extent.length) for extent in gap.extents]
@@ -180,10 +158,9 @@ def build(record: Record) -> list[bytes]:
 
 def parse(body: bytes) -> Record:
     """Return the record of a ``body`` with a correct checksum.  Raises ``ValueError`` or ``struct.error``."""
-    *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)[:13]
+    *fields, count, kind, extent_count, offset, length = _BODY.unpack_from(body)[:12]
     *filled, name_length = _BODY.unpack_from(body)[13:]
-    wrong_piece = kind == Kind.SHIFT and not 0 < piece <= _LARGEST_PIECE
-    if max(*fields[2:], offset, length, *filled[:2]) > _LARGEST or fields[5] > _WITNESS or wrong_piece:
+    if max(*fields[2:], offset, length, *filled[:2]) > _LARGEST or fields[5] > _WITNESS:
         raise ValueError("no record has such numbers")
     images = []
     place = _BODY.size
@@ -196,7 +173,7 @@ def parse(body: bytes) -> Record:
         place += before + after
     end = place + extent_count * _EXTENT.size
     extents = tuple(PhysicalExtent(*numbers) for numbers in _EXTENT.iter_unpack(body[place:end]))
-    gap = Gap(Kind(kind), offset, length, extents, piece) if kind else None
+    gap = Gap(Kind(kind), offset, length, extents) if kind else None
     fill = Fill(*(*filled, os.fsdecode(body[end : end + name_length]))) if name_length else None
     return Record(*(*fields, tuple(images), gap, fill))
 

@@ -11,8 +11,7 @@ interrupted at any point.
 | insertion, some extents have moved                       | collapse at the lowest of them, look again |
 | insertion, all extents have moved                        | reserve space, write the images            |
 | insertion, extents neither at the old nor the new place  | refuse; the journal stays                  |
-| shift, no piece in the journal                           | if the file has grown, restore its old size|
-| shift, a piece in the journal                            | write it again, and continue from there    |
+| a growth of an earlier version that copied in the file   | refuse; the journal stays                  |
 | another inode, size or content                           | set the record aside; the file is untouched|
 | a fill, its payload complete                             | write the payload (again)                  |
 | a fill, its payload lost, the bytes not in the file      | refuse; the journal stays                  |
@@ -33,7 +32,7 @@ import re
 
 from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.journal import Journal, read_progress, read_record
+from asdffs.storage.journal import Journal, read_record
 from asdffs.storage.journal_name import JOURNAL_SUFFIX, journal_name
 from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
 from asdffs.storage.record import Kind, Record
@@ -75,14 +74,14 @@ def _settle(folder: Folder, backend: Backend, journal: Journal, before: tuple[Ou
     record = journal.pending()
     if record is None:
         return before
-    if not belongs(backend, record, journal.progress(record)):
+    if not belongs(backend, record):
         _check_position(folder, backend, record)
         kept = journal.set_aside()
         _keep_payload(folder, record, kept)
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
     names = _payload_names(record, journal)
     with contextlib.closing(_Payload(folder, backend, record, names)) as payload:
-        completed = finish(backend, record, journal, payload.backend)
+        completed = finish(backend, record, payload.backend)
     journal.retire()
     for name in names:
         with contextlib.suppress(FileNotFoundError):
@@ -180,7 +179,7 @@ def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None
     try:
         check_trusted(folder, backend.name, sidecar)
         record = read_record(sidecar)
-        if record is not None and belongs(backend, record, read_progress(sidecar, record)):
+        if record is not None and belongs(backend, record):
             return Journal(folder, sidecar, name)
     except (UntrustedFileError, OSError) as err:
         logger.info("%s is ignored: %s", folder.path(name), err)

@@ -54,8 +54,9 @@ def clone(file: OpenFile, plan: Plan) -> Backend:
 def copy(file: OpenFile, plan: Plan) -> Backend:
     """Make a new file with copies of the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     move = plan.checked_move
-    if file.folder.free() < plan.new_size + _MARGIN:
-        raise Unsuitable(f"a copy needs {plan.new_size} bytes and {file.folder.free()} are free")
+    needed, free = plan.new_size + _MARGIN, file.folder.free()
+    if free < needed:
+        raise OSError(errno.ENOSPC, f"a copy needs {needed} bytes, and {free} are free")
 
     def fill(new: Backend) -> None:
         new.truncate(plan.new_size)

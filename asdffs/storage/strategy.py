@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from asdffs.storage.open_file import OpenFile
 
 #: In the order in which they are tried.
-STRATEGIES: Final = ("clone", "insert", "copy", "shift")
+STRATEGIES: Final = ("clone", "insert", "copy")
 #: Those that make a new file.
 REPLACING: Final = ("clone", "copy")
 #: Value of ``growth`` that lets ``gap`` choose.

@@ -9,20 +9,16 @@ import bisect
 import enum
 import errno
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from asdffs.format.span import Span, uncovered
+from asdffs.errors import RecoveryError
 from asdffs.storage.backend import Backend, PhysicalExtent
-from asdffs.storage.journal import Journal, JournalProgress
 from asdffs.storage.overlay import OverlayBackend, Segment
 from asdffs.storage.payload import pour
 from asdffs.storage.record import Gap, Kind, Record, RecordImage
 
 _STEP = 1 << 16
-_ZEROS = 1 << 20
-#: Bytes of the previous piece that show whether a shift's progress belongs to the file.
-_BEHIND = 512
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -35,7 +31,7 @@ class Position(enum.Enum):
     UNKNOWN = "not where they were, nor where they should be"
 
 
-def belongs(backend: Backend, record: Record, progress: JournalProgress | None = None) -> bool:
+def belongs(backend: Backend, record: Record) -> bool:
     """Return whether the interrupted change of ``record`` can have left ``backend`` in its current state.
 
     Raises ``OSError``.
@@ -45,18 +41,18 @@ def belongs(backend: Backend, record: Record, progress: JournalProgress | None =
     if record.gap is None:
         return _witnessed(backend, record, 0) and _all_old_or_new(backend, record.images)
     if record.gap.kind is Kind.SHIFT:
-        begun = progress is None or _is_behind(backend, record, record.gap, progress)
-        return begun and _all_old_or_new(backend, (image for image in record.images if image.before))
+        return True
     position, _ = locate(backend, record, record.gap)
     if position is Position.NEW:
         return _witnessed(backend, record, record.gap.length) and _all_old_or_new(backend, record.images)
     return position is not Position.UNKNOWN
 
 
-def finish(backend: Backend, record: Record, journal: Journal, payload: Backend | None = None) -> bool:
+def finish(backend: Backend, record: Record, payload: Backend | None = None) -> bool:
     """Complete or undo the change durably, and return whether the file is the new one.
 
-    ``payload``: the bytes of a fill; None if the file has them all.  Raises ``OSError``.
+    ``payload``: the bytes of a fill; None if the file has them all.  Raises ``OSError``, and ``RecoveryError`` for a
+    change that only the version that began it can complete.
     """
     if record.gap is None:
         if record.fill is not None and payload is not None:
@@ -64,12 +60,17 @@ def finish(backend: Backend, record: Record, journal: Journal, payload: Backend 
         apply(backend, record.images, record.new_size)
         backend.sync()  # invariant 3
         return True
-    if record.gap.kind is Kind.INSERT:
-        return finish_insertion(backend, record, record.gap)
-    if journal.progress(record) is None:
-        return _not_begun(backend, record)
-    finish_shift(backend, record, record.gap, journal)
-    return True
+    _refuse_shift(record.gap)
+    return finish_insertion(backend, record, record.gap)
+
+
+def _refuse_shift(gap: Gap) -> None:
+    """Raise ``RecoveryError`` for a growth by a strategy that only earlier versions had: the file is half moved."""
+    if gap.kind is Kind.SHIFT:
+        raise RecoveryError(
+            "an earlier version of asdffs was interrupted while it moved the blocks, and only that version can "
+            "complete it; open the file with it once"
+        )
 
 
 def apply(backend: Backend, images: Iterable[RecordImage], new_size: int) -> None:
@@ -99,22 +100,18 @@ class RecoveredView(NamedTuple):
     new: bool
 
 
-def as_recovered(
-    backend: Backend, record: Record, progress: JournalProgress | None, payload: Backend | None = None
-) -> RecoveredView:
-    """Return ``backend`` as ``finish`` will leave it.  Raises ``OSError``."""
+def as_recovered(backend: Backend, record: Record, payload: Backend | None = None) -> RecoveredView:
+    """Return ``backend`` as ``finish`` will leave it.  Raises as ``finish``."""
     gap = record.gap
     if gap is None:
         return _new(backend, record, _filled(record, payload))
+    _refuse_shift(gap)
     old = [Segment(0, record.old_size)]
-    if gap.kind is Kind.SHIFT and progress is not None:
-        return _new(backend, record, _shifted(record, gap, progress))
-    if gap.kind is Kind.INSERT:
-        position, boundary = locate(backend, record, gap)
-        if position is Position.NEW:
-            return _new(backend, record, [Segment(0, record.new_size)])
-        if position is Position.MIXED:
-            old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
+    position, boundary = locate(backend, record, gap)
+    if position is Position.NEW:
+        return _new(backend, record, [Segment(0, record.new_size)])
+    if position is Position.MIXED:
+        old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
     return RecoveredView(OverlayBackend(backend, record.old_size, old), new=False)
 
 
@@ -217,84 +214,13 @@ def _not_begun(backend: Backend, record: Record) -> bool:
     return False
 
 
-# -- shifts ---------------------------------------------------------------------
-
-
-def _unguarded() -> None:
-    """Do nothing: the file is being opened, so no other program's change is expected."""
-
-
-def finish_shift(
-    backend: Backend,
-    record: Record,
-    gap: Gap,
-    journal: Journal,
-    *,
-    before: Callable[[], None] = _unguarded,
-    after: Callable[[], None] = _unguarded,
-) -> None:
-    """Move the bytes that have not moved yet, then write around the gap.  Raises ``OSError``.
-
-    ``before`` is called before each write to the file or the journal, and may raise to stop.  ``after`` is
-    called when the file was written.
-    """
-    progress = journal.progress(record)
-    number, low = 0, record.new_size - gap.length
-    if progress is not None:
-        number, low = progress.number, progress.low
-        backend.write_at(low + gap.length, progress.piece)
-        backend.sync()  # invariant 10
-    while low > gap.offset:
-        start = max(gap.offset, low - gap.piece)
-        piece = backend.read_at(start, low - start)
-        number += 1
-        behind = backend.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
-        progress = JournalProgress(number, start, piece, len(behind), zlib.crc32(behind))
-        before()  # because recovery continues a record with progress
-        journal.note_progress(record, progress)  # invariant 10
-        before()
-        backend.write_at(start + gap.length, piece)
-        after()
-        backend.sync()  # invariant 10: before the next piece overwrites the old place of this one
-        low = start
-    before()
-    _clear(backend, record, gap)
-    apply(backend, record.images, record.new_size)
-    after()
-    backend.sync()  # invariant 3
-
-
-def _clear(backend: Backend, record: Record, gap: Gap) -> None:
-    """Write zeros into the gap where there is no image."""
-    taken = [Span(image.offset, image.offset + len(image.after)) for image in record.images]
-    for span in uncovered(Span(gap.offset, gap.offset + gap.length), taken):
-        for start in range(span.start, span.stop, _ZEROS):
-            backend.write_at(start, bytes(min(_ZEROS, span.stop - start)))
-
-
-def _shifted(record: Record, gap: Gap, progress: JournalProgress) -> list[Segment]:
-    """Return the new file while ``progress`` is being made.
-
-    The bytes before the piece are still at their old place.
-    """
-    piece = progress.low + gap.length
-    moved = piece + len(progress.piece)
-    return [
-        Segment(0, gap.offset),
-        Segment(gap.offset, gap.offset + gap.length, origin=None),
-        Segment(gap.offset + gap.length, piece, origin=gap.offset),
-        Segment(piece, moved, payload=progress.piece),
-        Segment(moved, record.new_size, origin=moved),
-    ]
-
-
 # -- does the record belong to the file -------------------------------------------
 
 
 def _fitting_size(size: int, record: Record) -> bool:
     """Return whether the change can leave a file of ``size`` bytes.
 
-    Only a change in place or a shift can leave sizes in between (decision 2).
+    A change in place can also leave sizes in between (decision 2), and so could a shift.
     """
     if record.gap is None or record.gap.kind is Kind.SHIFT:
         least, most = sorted((record.old_size, record.new_size))
@@ -305,19 +231,6 @@ def _fitting_size(size: int, record: Record) -> bool:
 def _witnessed(backend: Backend, record: Record, shift: int) -> bool:
     witness = backend.read_at(record.witness_offset + shift, record.witness_length)
     return zlib.crc32(witness) == record.witness_crc
-
-
-def _is_behind(backend: Backend, record: Record, gap: Gap, progress: JournalProgress) -> bool:
-    """Return whether the piece before ``progress``, if there is one, is at its new place.
-
-    The file must also have the size to which the shift extended it.
-    """
-    if progress.number == 1:
-        return True
-    if backend.size() not in (record.new_size, max(record.old_size, record.new_size)):
-        return False
-    behind = backend.read_at(progress.low + gap.length + len(progress.piece), progress.behind_length)
-    return zlib.crc32(behind) == progress.behind_crc
 
 
 def _all_old_or_new(backend: Backend, images: Iterable[RecordImage]) -> bool:

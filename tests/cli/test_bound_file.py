@@ -33,7 +33,10 @@ def bind(source: Path, target: Path) -> None:
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
 
 
-@pytest.fixture(params=["here", "tmpfs", pytest.param("ext4", marks=pytest.mark.long)])
+GROWING = ["here", pytest.param("ext4", marks=pytest.mark.long)]
+
+
+@pytest.fixture(params=["tmpfs", *GROWING])
 def bound(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """Yield a file that is a mount point: its bytes are on the same file system as the directory, or on another."""
     folder = tmp_path / "folder"
@@ -64,6 +67,21 @@ def is_whole(file: Path, note: str | None) -> None:
     assert os.listdir(file.parent) == [file.name]
 
 
+def test_without_an_insertion_growth_is_refused(tmp_path: Path, call: Call) -> None:
+    """A mount point on tmpfs can neither be replaced nor get a gap."""
+    file = tmp_path / "data.asdf"
+    file.touch()
+    with filesystem("tmpfs", tmp_path) as place:
+        for bound in _bound(place, file):
+            done = call("set", f"note={LONG}", bound)
+            assert done.code == 8
+            assert done.sentence.startswith(f"{bound}: the blocks cannot be moved to make room (clone: ")
+            assert done.sentence.endswith(f"'asdffs repack {bound} OUT' makes a copy that can be changed")
+            check_saved(bound, 1)
+            assert bound.read_bytes() == odd_file()
+
+
+@pytest.mark.parametrize("bound", GROWING, indirect=True)
 def test_regression_growth_keeps_the_file(bound: Path, tmp_path: Path, call: Call) -> None:
     inode, record = bound.stat().st_ino, tmp_path / "record"
     assert call("set", f"note={LONG}", bound, "--record", record).code == 0

@@ -13,11 +13,10 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from crash.test_simulated import Case, check, check_block, copied
-from support.changes import CHANGES, NAME, PACKED, PIECE, Change, Promising, replace_tree
+from support.changes import CHANGES, NAME, Promising, replace_tree
 from support.crashes import Crash, record
 from support.filesystems import filesystem
 from support.mounts import run
@@ -26,7 +25,6 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
-from asdffs.storage import shift
 from asdffs.storage.memory_backend import MemoryFolder
 
 STREAMED = odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
@@ -37,12 +35,6 @@ FAULTS: dict[str, Callable[[], BaseException]] = {
     "interrupt": KeyboardInterrupt,
     "no memory": MemoryError,
 }
-
-
-@pytest.fixture(autouse=True)
-def small_pieces():
-    with mock.patch.object(shift, "PIECE", PIECE):
-        yield
 
 
 def failing(number: int, fault: Callable[[], BaseException], *, for_good: bool) -> Callable[..., None]:
@@ -116,25 +108,8 @@ def grow_again(folder: MemoryFolder, settings: Settings) -> list[bytes]:
     return blocks
 
 
-def test_regression_progress_of_an_earlier_shift_was_taken_for_this_one() -> None:
-    """The same file, put back in place, and grown by the same text again: all blocks were wrong."""
-    folder = MemoryFolder({NAME: PACKED})
-    settings = Change(PACKED, lambda d: None, "shift").settings
-    document = open_in_folder(folder, NAME, writable=True, settings=settings)
-    old = shown(document)[1]
-    for _ in range(2):
-        document.commit_tree(document.tree.text().replace(b"value: 1", b"value: " + b"1" * 700))
-        assert shown(document)[1] == old
-        other = folder.open(NAME, writable=True)
-        other.truncate(0)
-        other.write_at(0, PACKED)
-        document.read_again()
-    document.close()
-    assert grow_again(folder, settings) == old
-
-
-def test_regression_recovery_of_a_shift_damaged_a_backup_put_back_in_place() -> None:
-    change = CHANGES["tree, grows by shift"]
+def test_regression_recovery_of_a_growth_damaged_a_backup_put_back_in_place() -> None:
+    change = CHANGES["tree, grows by insert"]
     total = len(record(folder := MemoryFolder({NAME: change.start}), lambda: change.run(folder)))
     for stop in range(total):
         folder = MemoryFolder({NAME: change.start})
@@ -240,7 +215,10 @@ def test_regression_a_file_that_shares_bytes_is_not_grown_by_insertion(tmp_path:
             replace_tree(b"value: 1", b"value: 2\nlong: " + b"x" * 9000)(document)
         document.close()
         document = open_document(str(path), writable=True)
+        with pytest.raises(NoRoomError, match="clone: it has several names.*shares bytes.*by repack"):
+            replace_tree(b"value: 1", b"value: 2\nlong: " + b"x" * 9000)(document)
+        (place / "other").unlink()
         replace_tree(b"value: 1", b"value: 2\nlong: " + b"x" * 9000)(document)
-        assert document.growth == "shift"
+        assert document.growth == "clone"
         assert shown(document)[1] == [DATA, MASK]
         document.close()

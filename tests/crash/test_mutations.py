@@ -9,28 +9,20 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
-from unittest import mock
 
 import pytest
 from crash.test_simulated import Case, check, copied, state_of
-from support.changes import CHANGES, NAME, PIECE, Promising, write_content
+from support.changes import CHANGES, NAME, Promising, write_content
 from support.crashes import Disk, Event, disks, record
 
 from asdffs.document.opening import open_in_folder
 from asdffs.errors import AsdffsError
-from asdffs.storage import shift
 from asdffs.storage.memory_backend import MemoryFolder
 
 pytestmark = pytest.mark.long
 
 SYNCS = ("sync", "syncdir")
 Mutation = Callable[[list[Event], tuple[str, ...]], list[Event]]
-
-
-@pytest.fixture(autouse=True)
-def small_pieces():
-    with mock.patch.object(shift, "PIECE", PIECE):
-        yield
 
 
 def without(events: list[Event], site: tuple[str, ...]) -> list[Event]:

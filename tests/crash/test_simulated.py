@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from unittest import mock
 
 import pytest
-from support.changes import CHANGES, NAME, PIECE, Change, random_changes
+from support.changes import CHANGES, NAME, Change, random_changes
 from support.crashes import Event, disks, record
 from support.plans import scan
 
@@ -23,7 +23,7 @@ from asdffs.document.blocks import committing
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
-from asdffs.storage import journal, shift
+from asdffs.storage import journal
 from asdffs.storage.memory_backend import MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
@@ -173,9 +173,8 @@ def check_sums(folder: MemoryFolder, blocks: list[bytes]) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pieces():
-    """Small files have several pieces, too."""
+    """Small blocks have several slots, too."""
     with (
-        mock.patch.object(shift, "PIECE", PIECE),
         mock.patch.object(seeking, "_LEAST", 512),
         mock.patch.object(committing, "_GRAIN", GRAIN),
     ):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from unittest import mock
 
 import pytest
-from support.changes import NAME, PIECE, STRATEGIES
+from support.changes import NAME, STRATEGIES
 from support.samples import DATA, MASK, block_bytes, odd_file
 
 from asdffs.document.document import Document
@@ -15,7 +14,6 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import StaleFileError
 from asdffs.format.padding import Padding
 from asdffs.scheduling import SingleThread
-from asdffs.storage import shift
 from asdffs.storage.backend import Backend
 from asdffs.storage.memory_backend import MemoryFolder
 
@@ -58,19 +56,18 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in blocks])})
     nosy = Nosy()
     settings = Settings(scheduler=nosy, growth=growth, padding=Padding(minimum=512, alignment=512, reserve=2048))
-    with mock.patch.object(shift, "PIECE", PIECE):
-        document = open_in_folder(folder, NAME, writable=True, settings=settings)
-        nosy.document, nosy.expected = document, blocks
-        for number in range(3):
-            document.commit_tree(
-                document.tree.text().replace(b"value: 1", b"more%d: " % number + b"x" * 900 + b"\nvalue: 1")
-            )
-        before = nosy.looks
-        document.blocks[0].truncate(2000 + 600)
-        nosy.expected = [blocks[0] + bytes(600), *blocks[1:]]
-        document.commit_tree(document.tree.text().replace(b"value: 1", b"last: " + b"x" * 3000 + b"\nvalue: 1"))
-        document.finish()
-        document.close()
+    document = open_in_folder(folder, NAME, writable=True, settings=settings)
+    nosy.document, nosy.expected = document, blocks
+    for number in range(3):
+        document.commit_tree(
+            document.tree.text().replace(b"value: 1", b"more%d: " % number + b"x" * 900 + b"\nvalue: 1")
+        )
+    before = nosy.looks
+    document.blocks[0].truncate(2000 + 600)
+    nosy.expected = [blocks[0] + bytes(600), *blocks[1:]]
+    document.commit_tree(document.tree.text().replace(b"value: 1", b"last: " + b"x" * 3000 + b"\nvalue: 1"))
+    document.finish()
+    document.close()
     assert nosy.looks > before > 6
 
 
@@ -96,12 +93,16 @@ class Rude(SingleThread):
         yield
 
 
-@pytest.mark.parametrize("at", range(1, 6))
-def test_regression_a_shift_went_on_at_recovery_in_a_file_that_another_program_had_changed(at: int) -> None:
+@pytest.mark.parametrize(
+    ("growth", "at"), [(growth, at) for growth in STRATEGIES for at in range(1, 5 if growth == "insert" else 2)]
+)
+def test_regression_a_growth_went_on_at_recovery_in_a_file_that_another_program_had_changed(
+    growth: str, at: int
+) -> None:
     """What another program wrote while a growth waited is neither overwritten nor moved by recovery."""
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in (DATA * 20, MASK * 30)])})
     rude = Rude(at)
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(scheduler=rude, growth="shift"))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(scheduler=rude, growth=growth))
     rude.backend = folder.open(NAME, writable=True)
     before = rude.backend.read_at(0, 1 << 20)
     with pytest.raises(StaleFileError):

@@ -122,7 +122,7 @@ def test_truncate_and_grow_within_the_allocation(tmp_path: Path) -> None:
     assert info["index"] == "valid"
 
 
-@pytest.mark.parametrize("growth", ["auto", "copy", "shift"])
+@pytest.mark.parametrize("growth", ["auto", "copy", "insert"])
 def test_a_middle_block_grows(tmp_path: Path, growth: str) -> None:
     """The blocks behind it move; their bytes, checksums and the index are right afterwards."""
     path = tmp_path / "data.asdf"

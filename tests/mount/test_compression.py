@@ -504,7 +504,7 @@ def change(block: Path, model: bytearray, rng: random.Random) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", ["growth=auto", "growth=shift", "lease"])
+@pytest.mark.parametrize("options", ["growth=auto", "growth=copy"])
 def test_each_thread_its_block(tmp_path: Path, options: str) -> None:
     """Changes of one block are no other program's for those who change others."""
     path = tmp_path / "data.asdf"

@@ -132,7 +132,7 @@ def wrong(raw: bytes, wanted: dict[int, int]) -> list[str]:
     return [f"{place}: {raw[place]}, not {byte}" for place, byte in wanted.items() if raw[place] != byte]
 
 
-@pytest.mark.parametrize("growth", ["clone", "insert", "copy", "shift"])
+@pytest.mark.parametrize("growth", ["clone", "insert", "copy"])
 def test_no_byte_is_lost(tmp_path: Path, growth: str) -> None:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(filesystem("xfs", tmp_path)) if growth == "clone" else tmp_path

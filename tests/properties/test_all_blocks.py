@@ -53,7 +53,7 @@ class Machine:
         self.document = self.opened()
 
     def opened(self) -> Document:
-        growth = self.rng.choice(["auto", "insert", "copy", "shift"])
+        growth = self.rng.choice(["auto", "insert", "copy"])
         settings = Settings(spool=str(self.path.parent), growth=growth, spool_max=16 << 20)
         return open_document(str(self.path), writable=True, settings=settings)
 

@@ -6,13 +6,11 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from unittest import mock
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
 from asdffs.scheduling import WorkerThreads
-from asdffs.storage import shift
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
@@ -24,8 +22,6 @@ SLACK = b"\xaa" * 600
 START = odd_file(padding=b" " * 900, blocks=[block_bytes(DATA * 20, slack=SLACK), block_bytes(MASK * 30)])
 PACKED = odd_file(blocks=[block_bytes(DATA * 20), block_bytes(MASK * 30)])
 STREAM = odd_file(blocks=[block_bytes(DATA * 5), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
-#: Bytes that a shift moves at a time here: several pieces in a small file, larger than most gaps.
-PIECE = 1600
 
 
 class Promising:
@@ -137,11 +133,10 @@ class Change:
 
     def run(self, folder: MemoryFolder) -> None:
         """Open, change, finish, close."""
-        with mock.patch.object(shift, "PIECE", PIECE):
-            document = open_in_folder(folder, NAME, writable=True, settings=self.settings)
-            self.work(Promising(folder, document))
-            document.finish()
-            document.close()
+        document = open_in_folder(folder, NAME, writable=True, settings=self.settings)
+        self.work(Promising(folder, document))
+        document.finish()
+        document.close()
 
 
 def replace_tree(old: bytes, new: bytes) -> Callable[[Promising], None]:
@@ -348,7 +343,7 @@ ZLIB = odd_file(blocks=[zlib_block(DATA * 20, slack=SLACK), zlib_block(MASK * 30
 PIECES = odd_file(blocks=[lz4_block(DATA * 24, 600, slack=SLACK), block_bytes(MASK * 3)])
 UNCHECKED = odd_file(blocks=[block_bytes(DATA * 20, md5=False), block_bytes(MASK * 30, md5=False)])
 GROWING_TREE = replace_tree(b"value: 1", b"value: " + b"1" * 700)
-STRATEGIES = ("clone", "insert", "copy", "shift")
+STRATEGIES = ("clone", "insert", "copy")
 CHANGES: dict[str, Change] = {
     "tree, same length": Change(START, replace_tree(b"value: 1", b"value: 2")),
     "tree, shorter": Change(START, replace_tree(b"# a comment to keep\n", b"")),
@@ -363,19 +358,19 @@ CHANGES: dict[str, Change] = {
     **{f"tree, grows by {growth}": Change(PACKED, GROWING_TREE, growth) for growth in STRATEGIES},
     "tree after content": Change(START, tree_after_content),
     "tree after an appended stream": Change(STREAM, tree_after_append),
-    **{f"tree before a stream, grows by {g}": Change(STREAM, GROWING_TREE, g) for g in ("insert", "shift")},
+    **{f"tree before a stream, grows by {g}": Change(STREAM, GROWING_TREE, g) for g in ("insert", "copy")},
     **{f"block, grow middle by {growth}": Change(PACKED, grow_middle, growth) for growth in STRATEGIES},
-    **{f"content after growth by {g}": Change(UNCHECKED, content_after_growth, g) for g in ("insert", "shift")},
+    **{f"content after growth by {g}": Change(UNCHECKED, content_after_growth, g) for g in ("insert", "copy")},
     "growth by insert after content": Change(PACKED, growth_after_content, "insert"),
     "block, compress in place": Change(START, compress),
     **{f"block, decompress by {growth}": Change(ZLIB, decompress, growth) for growth in ("insert", "clone")},
     "block, decompress the last": Change(ZLIB, decompress_last),
-    "block, write compressed": Change(ZLIB, write_compressed, "shift"),
+    "block, write compressed": Change(ZLIB, write_compressed, "copy"),
     **{f"block, write pieces by {growth}": Change(PIECES, write_pieces, growth) for growth in STRATEGIES},
     "block, write many pieces": Change(PIECES, write_many_pieces),
     "block, compress what was written": Change(START, compress_written),
     "draft, write tiles": Change(DRAFT, write_tiles),
-    **{f"draft, tree grows by {growth}": Change(DRAFT, GROWING_TREE, growth) for growth in ("insert", "shift")},
+    **{f"draft, tree grows by {growth}": Change(DRAFT, GROWING_TREE, growth) for growth in ("insert", "copy")},
     "block, much is claimed": Change(CLAIMING, write_where_much_is_claimed),
     "block, reserve": Change(PACKED, reserve, "insert"),
     "block, append": Change(PACKED, append),
@@ -388,7 +383,7 @@ CHANGES: dict[str, Change] = {
     "block, add the first": Change(ODD_FILES["no blocks"], lambda d: d.add_block(NOISE[:1300])),
     "repack": Change(START, repack),
     "repack compressed": Change(ZLIB, lambda d: d.repack("none", drop=False)),
-    **{f"everything by {growth}": Change(PACKED, everything, growth) for growth in ("insert", "shift")},
+    **{f"everything by {growth}": Change(PACKED, everything, growth) for growth in ("insert", "copy")},
 }
 
 

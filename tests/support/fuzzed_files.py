@@ -32,11 +32,12 @@ from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.plan import Move, Plan, Write
 from asdffs.format.scanner import drive, scan_block_header
+from asdffs.storage.backend import PhysicalExtent
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
 from asdffs.storage.journal_name import journal_name
 from asdffs.storage.memory_backend import MemoryFolder
-from asdffs.storage.record import make_record, make_shift
+from asdffs.storage.record import make_insertion, make_record
 from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
 from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, for_json, plain
@@ -115,14 +116,15 @@ def _old() -> FileFolder:
 
 
 def _journals() -> list[bytes]:
-    """Journals of an overwriting and of a shift that are to be finished, each without its owner's note."""
+    """Journals of an overwriting and of an insertion that are to be finished, each without its owner's note."""
     found = []
-    for shifted in (False, True):
+    for inserted in (False, True):
         folder = _old()
         with closing(folder.open("a", writable=True)) as backend, closing(Journal.open(folder, "a")) as journal:
             plan = Plan(len(_OLD), len(_OLD) + 50, (Write(1500, b"hello"), Write(3000, b"x" * 300)), steady=3000)
             moving = plan._replace(move=Move(3000, 3050, len(_OLD) - 3000))
-            journal.write(make_shift(backend, moving, 512) if shifted else make_record(backend, plan))
+            extents = [PhysicalExtent(0, 1 << 20, len(_OLD))]
+            journal.write(make_insertion(backend, moving, 0, extents) if inserted else make_record(backend, plan))
             found.append(Path(folder.path(journal_name("a"))).read_bytes()[4096:])
     return found
 

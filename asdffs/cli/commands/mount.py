@@ -73,7 +73,7 @@ safety:
 
 tuning:
   pad=SIZE | pad=N%       room to leave after a tree that had to grow: 64K, or 20% of it
-  growth=auto|clone|insert|copy|shift   how to move blocks when something outgrows its room
+  growth=auto|clone|insert|copy   how to move blocks when something outgrows its room
   spool=DIR               where to keep scratch files and decoded blocks (default: state directory)
   spool_max=SIZE          most bytes of decoded blocks there (default: half of the free space)
 

@@ -49,7 +49,7 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
     """
     filled = payload.fill(offset)
     with file.scheduler.waiting():
-        payload.sync()  # invariant 12
+        payload.sync()  # invariant 10
         if _takes_room(file, filled) and not _has_room(file, payload.size + _MARGIN):
             raise OSError(errno.ENOSPC, "overwriting the block needs more disk space than is free", file.path)
         file.check_unchanged()  # invariant 1
@@ -98,7 +98,7 @@ def show_recovered(file: OpenFile, adopt: Callable[[], None]) -> None:
         if record is None:
             return
         payload = open_payload(file.folder, file.backend.name, record.fill) if record.fill is not None else None
-        view = as_recovered(file.backend, record, file.journal.progress(record), payload)
+        view = as_recovered(file.backend, record, payload)
     except (UntrustedFileError, OSError) as err:
         logger.error("%s: data that is read from now on may be wrong (%s)", file.path, err)
         return

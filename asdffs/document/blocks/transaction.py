@@ -27,10 +27,8 @@ Invariants.  Comments at each sync and each record, here, in ``steps`` and in ``
     Recovery finds out by the addresses which bytes have moved.
  9. Bytes are durable in their new place before their old place is overwritten.  The gap is closed only after the
     writes into it were durably undone.
-10. A piece of a shift is durable in the journal before it overwrites the bytes behind it, and durable in its new
-    place before the next piece is written.
+10. A payload and its name are durable before the record that names it, and stay until the record is retired.
 11. The size that a record states is durable: after an append to a stream the file is synced first.
-12. A payload and its name are durable before the record that names it, and stay until the record is retired.
 
 Without a journal (the user's choice) invariants 2 to 4 hold only if the process is not killed.
 

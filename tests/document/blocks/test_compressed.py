@@ -97,7 +97,7 @@ EDITS = {edit.__name__: edit for edit in (overwrite, grow, shrink, extend, repla
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("growth", ["auto", "shift"])
+@pytest.mark.parametrize("growth", ["auto", "copy"])
 def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
     path = tmp_path / NAME
     sample(path, codec)

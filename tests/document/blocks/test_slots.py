@@ -113,7 +113,7 @@ def check_file(path: Path, number: int, content: bytes) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("growth", ["auto", "shift"])
+@pytest.mark.parametrize("growth", ["auto", "copy"])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("compression", STORED)
 def test_random_edits_are_those_of_a_model(tmp_path: Path, compression: bytes, growth: str, *, last: bool) -> None:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from support.crashes import disks, record
 from support.fits_files import TREE, Form, with_blocks, write_fits
 
 from asdffs.document.opening import Settings, open_in_folder
-from asdffs.storage import shift
 from asdffs.storage.memory_backend import MemoryFolder
 
 NAME = "jw_cal.fits"
-#: What is moved or inserted at a time; the file has about 30 kB.
-PIECE = 9000
 SHORT, MIDDLE, LONG = (b"observer: " + b"v" * length for length in (9, 700, 3000))
 
 
@@ -44,10 +40,7 @@ def whole_of(folder: MemoryFolder) -> bytes:
         (Form("image", last=False, checksum=True), "auto", [SHORT], TREE),
         (Form("table", last=True, checksum=True), "auto", [SHORT, LONG, SHORT], with_blocks()),
         (Form("table", last=False, checksum=False), "insert", [SHORT, LONG, SHORT], with_blocks()),
-        *(
-            (Form("table", last=False, checksum=True), growth, [LONG], TREE)
-            for growth in ("clone", "insert", "copy", "shift")
-        ),
+        *((Form("table", last=False, checksum=True), growth, [LONG], TREE) for growth in ("clone", "insert", "copy")),
     ],
 )
 def test_cut_at_every_step(tmp_path: Path, form: Form, growth: str, values: list[bytes], tree: bytes) -> None:
@@ -56,8 +49,7 @@ def test_cut_at_every_step(tmp_path: Path, form: Form, growth: str, values: list
     origin = MemoryFolder({NAME: start})
     folder = MemoryFolder(features=origin.features)
     folder.files = {name: file.copy() for name, file in origin.files.items()}
-    with mock.patch.object(shift, "PIECE", PIECE):
-        events = record(folder, lambda: change(folder, growth, *values))
+    events = record(folder, lambda: change(folder, growth, *values))
     versions = [start, *(event.details[0] for event in events if event.kind == "version")]
     assert len(set(versions)) > 1
     for disk in disks(origin, events):
