@@ -192,7 +192,6 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "schema": {"schema": True},
     "nonempty": {"nonempty": True},
     "nojournal": {"journal": False},
-    "lease": {"lease": True},
     "verify": {"verify": True},
     "passthrough": {"passthrough": True},
 }

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.history import Places
-from asdffs.errors import AsdffsError
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.options import MountOptions
-from asdffs.storage.lease import Lease
 from asdffs.storage.watch import Watch
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.served_file import OpenedFile, ServedFile
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How long another program's open waits for the file to be finished, in seconds.
-_LEASE_PATIENCE = 1.0
 #: Delay before the next look, in seconds, if another program changed the file during a change of ours.
 _AGAIN = 0.2
 
@@ -76,7 +72,7 @@ class FileContent:
         kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
         self._served = ServedFile(opened, site.options.shown, kernel, site.note)
         self.areas = Areas(self._served.vfs)
-        self._others = _OtherWriters(self._served, site.loop, lease=site.options.lease)
+        self._others = _OtherWriters(self._served, site.loop)
 
     def start(self) -> None:
         """See ``Content``."""
@@ -95,28 +91,22 @@ class FileContent:
 class _OtherWriters:
     """Watches for other programs that change the file.
 
-    The loop looks at the file when its directory changes, and tells the kernel after each look.  With ``lease``,
-    opens by other programs wait until the file is finished.
+    The loop looks at the file when its directory changes, and tells the kernel after each look.
     """
 
-    def __init__(self, served: ServedFile, loop: Loop, *, lease: bool) -> None:
+    def __init__(self, served: ServedFile, loop: Loop) -> None:
         self._vfs = served.vfs
         self._loop = loop
         self._watch = Watch(served.document.path, lambda: loop.post(self._look))
-        self._lease = Lease(served.document.descriptor, self._finish_soon, loop.post) if lease else None
 
     def start(self) -> None:
         """Start to watch.  Call it once the mount is ready."""
         if not self._vfs.document.is_remote:
             self._watch.start()
-        if self._lease is not None:
-            self._lease.start()
 
     def stop(self) -> None:
         """Stop to watch.  Call it when the mount is gone."""
         self._watch.stop()
-        if self._lease is not None:
-            self._lease.stop()
 
     def _look(self) -> None:
         """Look for changes by other programs.  The caller holds the main lock."""
@@ -126,18 +116,3 @@ class _OtherWriters:
             again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
             again.daemon = True
             again.start()
-
-    def _finish_soon(self) -> None:
-        """Let the loop finish the file, and wait for it.  Runs in another thread; another program's open waits."""
-        done = threading.Event()
-
-        def finish() -> None:
-            try:
-                self._vfs.document.finish()
-            except (AsdffsError, OSError) as err:
-                self._vfs.document.report.refuse(err)
-            finally:
-                done.set()
-
-        self._loop.post(finish)
-        done.wait(_LEASE_PATIENCE)

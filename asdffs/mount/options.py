@@ -16,8 +16,8 @@ class MountOptions(NamedTuple):
     ``schema``: whether trees must fit their schemas.  ``nonempty``: whether the mount point may contain files.
     ``fsname``: the source that mount(8) shows, or None for the file.  ``spool``: directory for scratch and decoded
     blocks, or None.  ``log``: a file, ``syslog``, or None for the default.  ``growth``: how blocks are moved.
-    ``journal``: whether changes are journaled.  ``lease``: whether opens by other programs wait.  ``spool_max``: most
-    bytes of decoded blocks, or None.  ``keep_checksums``: whether changed blocks get a new checksum.
+    ``journal``: whether changes are journaled.  ``spool_max``: most bytes of decoded blocks, or None.
+    ``keep_checksums``: whether changed blocks get a new checksum.
     ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``open_max``:
     of an archive, how many files stay open.  ``idle``: seconds after which an unused file of an archive is finished
     and closed.  ``passthrough``: whether the kernel reads whole files itself.  ``remote``: settings
@@ -36,7 +36,6 @@ class MountOptions(NamedTuple):
     log: str | None = None
     growth: str = AUTO
     journal: bool = True
-    lease: bool = False
     spool_max: int | None = None
     keep_checksums: bool = True
     verify: bool = False

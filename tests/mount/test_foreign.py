@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import threading
 import time
@@ -298,33 +297,6 @@ def test_edits_from_both_sides_are_never_mixed(tmp_path: Path) -> None:
 def checksum_of_block_0(path: Path) -> bytes:
     whole = path.read_bytes()
     return whole[whole.index(b"\xd3BLK") + 38 :][:16]
-
-
-@pytest.mark.parametrize("options", [(), ("-o", "lease")])
-def test_with_a_lease_another_program_finds_the_file_finished(file: Path, options: tuple[str, ...]) -> None:
-    with mounted(file, *options) as mount:
-        with open(mount.block(0), "r+b", buffering=0) as block:
-            block.write(b"mine")
-            if options:
-                until(lambda: lease_on(file))
-            checksum = checksum_of_block_0(file)
-            expected = hashlib.md5(b"mine" + DATA[4:]).digest() if options else bytes(16)
-            assert checksum == expected
-            block.write(b"more")
-        assert run("cmp", file, file).returncode == 0
-        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\nx: " + b"y" * 5000 + b"\n"))
-        if options:
-            until(lambda: lease_on(file))
-            assert asdffs("info", file, environment=mount.environment).returncode == 0
-    with opened(file) as found:
-        assert found["value"] == 2
-        assert found["data"][:].tobytes() == b"minemore" + DATA[8:]
-
-
-def lease_on(path: Path) -> bool:
-    """Whether the kernel lists a lease on the file."""
-    inode = path.stat().st_ino
-    return any("LEASE" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_regression_a_second_mount_of_a_replaced_file_shared_journal_and_spool(file: Path) -> None:

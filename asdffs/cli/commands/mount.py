@@ -68,7 +68,6 @@ safety:
   schema                  refuse a tree that violates the schemas of its tags (needs the asdf library)
   verify                  check a block's checksum before its first read; a wrong one is EIO
   checksum=keep|zero      renew the checksums of changed blocks, or set them to none (default: keep)
-  lease                   let programs that open the ASDF file wait until the mount has finished it
   nojournal               write without a crash journal (unsafe)
 
 tuning:
@@ -177,8 +176,6 @@ def _path_of(given: str, options: MountOptions) -> str:
         return given
     if not os.path.isdir(given):
         return os.path.join(*resolve(given))
-    if options.lease:
-        raise UsageError("'-o lease' is about one file, and cannot be used for a directory")
     return os.path.realpath(given)
 
 

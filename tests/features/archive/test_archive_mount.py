@@ -383,7 +383,6 @@ def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "inside").mkdir()
     for words, code, sentence in (
         ((folder, folder / "inside"), 6, "lies inside"),
-        ((folder, point, "-o", "lease"), 2, "cannot be used for a directory"),
         ((folder, point, "-o", "open_max=0"), 2, "open_max=0: give a number of files"),
         ((folder, point, "-o", "idle=x"), 2, "idle=x: give seconds"),
         ((tmp_path / "none", point), 3, "cannot be opened"),
