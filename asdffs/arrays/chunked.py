@@ -7,7 +7,6 @@ chunk, rows first, with the number of the chunk's block, or -1 for a chunk that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import InvalidArrayError
@@ -117,31 +116,6 @@ def _record(fields: list[Any]) -> list[Any] | None:
         shape = {"shape": field[2]} if len(field) == 3 else {}
         found.append({"name": field[0], "datatype": datatype, "byteorder": byteorder, **shape})
     return found
-
-
-def boxes(
-    first: int, last: int, shape: tuple[int, ...], before: tuple[int, ...] = ()
-) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the boxes of the elements ``first`` to ``last`` (exclusive), counted rows first, in their order.
-
-    A box has a start and a stop for each axis.  ``before``: indices of the axes before those of ``shape``.
-    """
-    fixed = tuple((index, index + 1) for index in before)
-    if first >= last:
-        return
-    if not shape:
-        yield fixed
-        return
-    row = math.prod(shape[1:])
-    below, above = -(-first // row), last // row
-    if below > above:  # within one row
-        start = (below - 1) * row
-        yield from boxes(first - start, last - start, shape[1:], (*before, below - 1))
-        return
-    yield from boxes(row - (below * row - first), row, shape[1:], (*before, below - 1))
-    if below < above:
-        yield (*fixed, (below, above), *((0, length) for length in shape[1:]))
-    yield from boxes(0, last - above * row, shape[1:], (*before, above))
 
 
 def _lengths(metadata: dict[str, Any], name: str, least: int) -> tuple[int, ...]:

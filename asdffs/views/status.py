@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator
 
-from asdffs.document.arrays.unshown import facts_of, find_unshown
+from asdffs.document.arrays.faults import facts_of, find_unshown
 from asdffs.document.document import Document
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.tree_yaml import CommittedTree

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.validation import check_text
-from asdffs.document.arrays.judging import find_faults
+from asdffs.document.arrays.faults import find_faults
 from asdffs.document.document import Document
 from asdffs.document.schema import check_schemas
 from asdffs.document.tree_fit import find_hidden

@@ -15,7 +15,7 @@ from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, answer_each
-from asdffs.document.arrays.unshown import facts_of, find_unshown
+from asdffs.document.arrays.faults import facts_of, find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.header import standard_version

@@ -13,16 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import Branch
-from asdffs.arrays.inline import inline_nulls
 from asdffs.arrays.placement import array_errors, block_of
-from asdffs.document.arrays.base_elements import Elements, MadeElements
 from asdffs.document.arrays.chunks import ChunkedElements
-from asdffs.document.arrays.elements import BlockElements, elements_of
-from asdffs.document.arrays.gathering import gather_by_requests, requests_for
-from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.arrays.elements import BlockElements, Elements, gather_by_requests, requests_for
+from asdffs.document.arrays.finding import Stored, elements_of, stored_elements
 from asdffs.document.arrays.reference import ArrayReference, Version
-from asdffs.document.arrays.region import Selection, chosen_ranges, is_packed, packed_runs, select
-from asdffs.document.arrays.stored import Stored, stored_elements
+from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
 from asdffs.document.block import Block
 from asdffs.document.changes import content
 from asdffs.document.for_programs import serialized
@@ -358,28 +354,6 @@ class Array:
         block, item = Block(self._file, elements.placement.number), elements.placement.item
         for offset, part in packed_runs(region, item):
             block.write_at(offset, wanted[part].tobytes())
-
-
-class Mask(Array):
-    """The mask of an array that the tree states as a value or by nulls.  ``find()`` returns the array's branch."""
-
-    states_value = True
-
-    def _stored(self) -> Stored:
-        raise NotPermittedError("the tree states it as a value")
-
-    @serialized
-    def __getitem__(self, index: Any) -> Any:
-        """Return the mask of the selected elements, and read only these.  Raises as ``Array.__getitem__``."""
-        elements = self._current()
-        if isinstance(elements, ValueMask):
-            return elements.of(Array(self._file, self._find)[index])
-        return super().__getitem__(index)
-
-    def _make(self, branch: Branch) -> Elements:
-        if "mask" not in branch.scalars:
-            return MadeElements(inline_nulls(self._file.outlines.outline(), branch, self._file.budget))
-        return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.scheduler)
 
 
 def _same(reference: ArrayReference) -> ArrayReference:

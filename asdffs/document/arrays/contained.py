@@ -18,7 +18,7 @@ from typing import Any
 from asdffs.arrays.datatypes import descr_of, item_size
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import place_in
-from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
+from asdffs.document.arrays.elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError, Remedy
 from asdffs.format.container import Region

@@ -45,7 +45,8 @@ class ArrayIndex(Mapping[str, "Array"]):
     @serialized
     def __getitem__(self, path: str) -> Array:
         """Return the array at ``path``.  Raises as the class."""
-        from asdffs.document.arrays.array import Array, Mask
+        from asdffs.document.arrays.array import Array
+        from asdffs.document.arrays.masks import Mask
 
         file, keys, mask = self._keys(path)
         name = "/".join((*map(name_of, keys), *([_MASK] if mask else [])))

@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from asdffs.arrays.branch import Scalar
-from asdffs.arrays.inline import complex_of
-from asdffs.document.arrays.base_elements import Elements
-from asdffs.errors import AbandonedError, InvalidArrayError
+from asdffs.arrays.branch import Branch, Scalar
+from asdffs.arrays.inline import complex_of, inline_nulls
+from asdffs.document.arrays.array import Array
+from asdffs.document.arrays.elements import Elements, MadeElements
+from asdffs.document.arrays.finding import Stored
+from asdffs.document.for_programs import serialized
+from asdffs.errors import AbandonedError, InvalidArrayError, NotPermittedError
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.resolving import plain_value
@@ -89,6 +92,28 @@ class ValueMask(Elements):
             return _compared(elements, self._value, self._dtype)
         except (TypeError, ValueError) as err:
             raise InvalidArrayError(f"its elements cannot be compared with the mask {self._value!r}") from err
+
+
+class Mask(Array):
+    """The mask of an array that the tree states as a value or by nulls.  ``find()`` returns the array's branch."""
+
+    states_value = True
+
+    def _stored(self) -> Stored:
+        raise NotPermittedError("the tree states it as a value")
+
+    @serialized
+    def __getitem__(self, index: Any) -> Any:
+        """Return the mask of the selected elements, and read only these.  Raises as ``Array.__getitem__``."""
+        elements = self._current()
+        if isinstance(elements, ValueMask):
+            return elements.of(Array(self._file, self._find)[index])
+        return super().__getitem__(index)
+
+    def _make(self, branch: Branch) -> Elements:
+        if "mask" not in branch.scalars:
+            return MadeElements(inline_nulls(self._file.outlines.outline(), branch, self._file.budget))
+        return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.scheduler)
 
 
 def _value_of(scalar: Scalar, kind: str) -> Any:

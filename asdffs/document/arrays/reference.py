@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from asdffs.document.arrays.outer import read_outer
+from asdffs.document.arrays.selection import read_outer
 from asdffs.errors import NotSupportedError, StaleFileError
 from asdffs.storage.urls import is_remote, shown_name
 

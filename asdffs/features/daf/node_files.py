@@ -20,8 +20,7 @@ from typing import Any, Final
 from asdffs.arrays.ndarrays import Ndarray, ndarray_of
 from asdffs.arrays.placement import array_errors, packed
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.base_elements import Elements
-from asdffs.document.arrays.elements import BlockElements
+from asdffs.document.arrays.elements import BlockElements, Elements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.features.daf.files import Bytes, Content, build_lines

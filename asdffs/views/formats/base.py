@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from asdffs.arrays.branch import Branch
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.elements import subjects_of
+from asdffs.document.arrays.finding import subjects_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError

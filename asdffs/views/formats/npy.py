@@ -13,9 +13,8 @@ from typing import Final
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors
-from asdffs.document.arrays.array import Mask
-from asdffs.document.arrays.base_elements import Elements
-from asdffs.document.arrays.elements import BlockElements, OtherElements
+from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements
+from asdffs.document.arrays.masks import Mask
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes

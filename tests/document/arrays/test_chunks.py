@@ -20,8 +20,8 @@ from support.samples import block_bytes
 from support.zarr_files import TAG, Zarr, zarr_file, zarr_parts
 
 import asdffs as library
-from asdffs.document.arrays import chunk_codecs
-from asdffs.document.arrays.unshown import find_unshown
+from asdffs.document.arrays import chunks
+from asdffs.document.arrays.faults import find_unshown
 from asdffs.document.outlines import MadeRoom
 from asdffs.errors import AsdffsError, InvalidArrayError
 
@@ -157,7 +157,7 @@ def _keys() -> Any:
 
 def test_a_row_decodes_only_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with stored(tmp_path / "z.asdf", VALUES, ABOUT) as document:
-        array, decoded, decode = document.arrays["z"], list[int](), chunk_codecs.decode_chunk
+        array, decoded, decode = document.arrays["z"], list[int](), chunks.decode_chunk
 
         def counted(*of: Any) -> bytes:
             decoded.append(1)
@@ -280,7 +280,7 @@ def test_wrong_tables(tmp_path: Path, table: bytes, words: str) -> None:
 
 
 def test_a_missing_library_is_named_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_codecs, "is_installed", lambda library: library != "blosc")
+    monkeypatch.setattr(chunks, "is_installed", lambda library: library != "blosc")
     with stored(tmp_path / "z.asdf", VALUES, ABOUT) as document:
         with pytest.raises(InvalidArrayError, match="need blosc, which is not installed"):
             document.arrays["z"][...]

@@ -19,7 +19,7 @@ import asdffs as library
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.inline import inline_array
 from asdffs.arrays.placement import packed
-from asdffs.document.arrays.gathering import gather
+from asdffs.document.arrays.elements import gather
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.limits import Budget

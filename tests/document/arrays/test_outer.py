@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asdffs
-from asdffs.document.arrays.outer import read_outer
+from asdffs.document.arrays.selection import read_outer
 
 SHAPE = (7, 300, 5)
 VALUES = np.arange(7 * 300 * 5).reshape(SHAPE)

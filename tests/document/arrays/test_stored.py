@@ -13,7 +13,7 @@ from support.samples import block_bytes
 
 import asdffs
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.stored import Stored
+from asdffs.document.arrays.finding import Stored
 from asdffs.errors import AsdffsError, NotPermittedError
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.document.arrays.stored import Stored
+from asdffs.document.arrays.finding import Stored
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotPermittedError, UsageError
 from asdffs.features.datasets.attributes import for_json

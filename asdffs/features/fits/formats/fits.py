@@ -24,8 +24,8 @@ from asdffs.arrays.branch import Branch, home_of
 from asdffs.arrays.inline import inline_nulls, read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
-from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
-from asdffs.document.arrays.elements import elements_of, subjects_of
+from asdffs.document.arrays.elements import Elements, MadeElements, import_numpy
+from asdffs.document.arrays.finding import elements_of, subjects_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from asdffs.document.arrays.base_elements import Elements
+from asdffs.document.arrays.elements import Elements
 from asdffs.errors import InvalidArrayError
 from asdffs.storage.backend import Extent, read_bytes
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch
-from asdffs.document.arrays.elements import elements_of
+from asdffs.document.arrays.finding import elements_of
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
 from asdffs.features.fits.units import sky_helper

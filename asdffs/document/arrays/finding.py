@@ -1,11 +1,14 @@
-"""Finds where the elements of an array are in the file, if a program can read them there without decoding anything.
+"""Finds the elements of an array, wherever they are: as bytes for this process, or as a place for other programs.
 
-| the array is                                    | its stored elements                                        |
-|-------------------------------------------------|------------------------------------------------------------|
-| in a block without compression                  | in the block, with the strides of the tree                 |
-| in another file, by a URI as source             | in the first block of that file                            |
-| in the FITS file around the ASDF file           | in the data of the HDU; scaled integers have a ``zero``    |
-| compressed, in the tree, in chunks of asdf-zarr | nowhere                                                    |
+| the array is                          | its elements        | its stored elements, which other programs read     |
+|---------------------------------------|---------------------|-----------------------------------------------------|
+| in a block                            | ``BlockElements``   | in the block, if it is not compressed               |
+| in another file, by a URI as source   | ``OtherElements``   | in the first block of that file, likewise           |
+| in the tree (inline data)             | ``MadeElements``    | nowhere                                             |
+| in the FITS file around the ASDF file | ``contained``       | in the HDU; scaled integers have a ``zero``         |
+| in chunks in blocks (asdf-zarr)       | ``ChunkedElements`` | nowhere                                             |
+
+Implements the schema core/ndarray: source, shape, strides, offset, datatype, data.
 """
 
 from __future__ import annotations
@@ -15,16 +18,52 @@ from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.datatypes import descr_of
+from asdffs.arrays.inline import inline_array
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import block_of, packed
-from asdffs.document.arrays.contained import ContainedElements, check_shape
-from asdffs.document.arrays.elements import place
+from asdffs.document.arrays.chunks import ChunkedElements
+from asdffs.document.arrays.contained import ContainedElements, check_shape, contained_elements
+from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, OtherElements, place
+from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.format.container import Region
 
 #: ``zero`` of the unsigned integers in FITS: the smallest number of the signed ones, without its sign.
 _UNSIGNED: Final = {"int16": ("uint16", 1 << 15), "int32": ("uint32", 1 << 31)}
+
+
+def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) -> Elements:
+    """Return the elements of the ndarray at ``branch``, by the table above.
+
+    ``rows_first``: they are shown in C order, even if they lie columns first.  Raises ``InvalidArrayError`` if the
+    array cannot be shown, another ``AsdffsError``, or ``OSError``.
+    """
+    array = branch.array
+    if array is not None and array.chunked is not None:
+        return ChunkedElements(file, array.chunked)
+    if branch.inline is not None or array is None:
+        outline = file.outlines.outline()
+        with file.scheduler.waiting():
+            return MadeElements(inline_array(outline, branch, file.budget))
+    region = file.region(array.source)
+    if region is not None:
+        return contained_elements(file, array, region)
+    if isinstance(array.source, str):
+        return OtherElements(file.linked_files.find(array.source, file), array, rows_first=rows_first)
+    return BlockElements(file, array, rows_first=rows_first)
+
+
+def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
+    """Return the subjects, besides the tree, whose changes may change the elements of an array."""
+    array = branch.array
+    if array is not None and array.chunked is not None:
+        return (CONTENTS, BLOCKS)
+    if array is None or branch.inline is not None or not isinstance(array.source, int):
+        return ()
+    if array.source >= 0:
+        return (content(array.source),)
+    return (content(array.source + len(file.table)), BLOCKS)
 
 
 class Stored(NamedTuple):
