@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from asdffs.document.document import Document
+from asdffs.features.daf import recover_store
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.live_file import LiveFile
-from asdffs.features.daf.loose import LooseFiles
-from asdffs.features.daf.recovering import recover_store
 from asdffs.features.daf.tree_files import read_store
 from support.daf_clients import packed
 
@@ -22,7 +21,7 @@ class Client:
     def __init__(self, document: Document, spool: Path) -> None:
         self.document = document
         self.spool = spool
-        self.live = LiveStore(document, spool=LooseFiles(str(spool), lambda: document.tree.text()))
+        self.live = LiveStore(document, str(spool))
         self.live.refresh()
 
     def folder(self, path: str) -> tuple[LiveDirectory, str]:
@@ -87,7 +86,7 @@ class Client:
 
     def kill(self) -> None:
         """As a mount that is killed leaves it."""
-        self.live.close()
+        self.live.spool.close()
         self.document.close()
 
 

@@ -22,10 +22,10 @@ from asdffs.errors import AsdffsError
 from asdffs.features.catalog.indexing import Way, update
 from asdffs.features.catalog.query import find
 from asdffs.features.catalog.store import open_catalog
+from asdffs.features.daf import recover_store
 from asdffs.features.daf.files import Bytes, Files, above
 from asdffs.features.daf.format import LOG
 from asdffs.features.daf.properties import check_store
-from asdffs.features.daf.recovering import recover_store
 from asdffs.features.daf.store import Store
 from asdffs.features.remote.answers import check_whole, seconds_of, stated, wanted_of
 from asdffs.features.remote.listing import Prefix

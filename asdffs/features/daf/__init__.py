@@ -35,7 +35,7 @@ def open(path: str | os.PathLike[str]) -> Store:  # noqa: A001
 
 
 def recover_store(document: Document, spool: str) -> Iterator[str]:
-    """See ``recovering.recover_store``."""
+    """Replay and commit the log that a killed mount left in ``spool``, if there is one; see ``recovering``."""
     if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
         from asdffs.features.daf.recovering import recover_store
 

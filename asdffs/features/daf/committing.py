@@ -21,12 +21,23 @@ from typing import Any, Final, Protocol
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, Remedy, TreeChangedError
-from asdffs.features.daf.files import Files, count_lines, empty_directories
-from asdffs.features.daf.format import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, parse_version, place_of
-from asdffs.features.daf.live_file import LiveFile, Now
-from asdffs.features.daf.loose import Loose
+from asdffs.features.daf.files import Files, count_lines
+from asdffs.features.daf.format import DAF, JSON, SENTINEL, Key, parse_version, place_of
+from asdffs.features.daf.live_file import CurrentContent, LiveFile
+from asdffs.features.daf.loose import Loose, LooseFiles
 from asdffs.features.daf.node_files import Stored
-from asdffs.features.daf.nodes import KEPT, Writer, encoded_path, keys_of, list_node, put, version_node
+from asdffs.features.daf.nodes import (
+    KEPT,
+    Writer,
+    encoded_path,
+    keys_of,
+    listed_directories,
+    put,
+    put_directories,
+    put_lists,
+    put_properties,
+    version_node,
+)
 from asdffs.features.daf.packing import spelled_otherwise
 from asdffs.features.daf.properties import Properties, take_property
 from asdffs.features.daf.room import BlockRoom, New
@@ -54,6 +65,7 @@ class Committed(Protocol):
 
     document: Document
     room: BlockRoom
+    spool: LooseFiles
     tree: TreeStore
 
     @property
@@ -71,9 +83,6 @@ class Committed(Protocol):
 
     def prepare_log(self, text: bytes, taken: set[str]) -> None:
         """Write the log of the tree ``text``, before that is committed."""
-
-    def restart_log(self) -> None:
-        """Make the prepared log the current one, after its tree was committed."""
 
 
 class Commit:
@@ -93,7 +102,7 @@ class Commit:
         self._only = only
         self._paths, self._directories = store.walk()
         self._loose = {path: file.loose for path, file in self._paths.items()}
-        contents = {path: Now(file) for path, file in self._paths.items()}
+        contents = {path: CurrentContent(file) for path, file in self._paths.items()}
         self._files = Files(store.document.path, dict(contents), self._directories)
         self._units: dict[Unit, list[str]] = {}
         for path in self._paths:
@@ -125,7 +134,7 @@ class Commit:
                 with contextlib.suppress(AsdffsError, OSError):
                     room.tidy(store.held_blocks)
                 raise
-            store.restart_log()
+            store.spool.restart()
         tree = read_store(self._document)
         store.adopt(tree, {path: (self._paths[path], self._loose[path]) for path in self._taken})
         for loose in {loose for path in self._taken if (loose := self._loose[path]) is not None}:
@@ -140,7 +149,7 @@ class Commit:
             raise TreeChangedError("the tree was changed meanwhile", path=document.path)
         with document.scheduler.waiting():  # slow for large trees; fails before blocks are written if it must fail
             changed(text, {DAF: old}, {DAF: new})
-        wanted = [New(Now(file), growing) for file, (_, growing) in self._marks.items()]
+        wanted = [New(CurrentContent(file), growing) for file, (_, growing) in self._marks.items()]
         numbers = self._store.room.store(wanted, self._store.held_blocks)
         try:
             marks = {mark: str(n) for (mark, _), n in zip(self._marks.values(), numbers, strict=True)}
@@ -158,12 +167,12 @@ class Commit:
         tree, node = self._store.tree, dict[str, Any]()
         for keys in tree.nodes:
             put(node, keys, KEPT)
-        _put_directories(node, tree.files.directories)
+        put_directories(node, tree.files.directories)
         for name in tree.kept.values():
             put(node, ("files", "verbatim", name), KEPT)
         for name in tree.spellings:  # includes obsolete ones, so that they are removed
             put(node, ("files", "spelled", name), KEPT)
-        _put_lists(node, tree.directories, tree.absent)
+        put_lists(node, tree.directories, tree.absent)
         return node
 
     def _new(self) -> dict[str, Any]:
@@ -171,14 +180,11 @@ class Commit:
         node: dict[str, Any] = {}
         writer = Writer(self._files, self._number, ndarray_tag(self._document))
         self._take_version(node)
-        _put_directories(node, self._directories)
+        put_directories(node, self._directories)
         self._take_properties(node, writer)
         self._take_spellings(node, writer)
         self._take_files(node, writer)
-        empty = {
-            path for path in empty_directories(self._files) if path not in SECTIONS and not is_axis_directory(path)
-        }
-        _put_lists(node, empty, {section for section in SECTIONS if section not in self._directories})
+        put_lists(node, *listed_directories(self._files))
         return node
 
     def _is_stored(self, path: str) -> bool:
@@ -233,7 +239,9 @@ class Commit:
         described = {fault.path for fault in self._found.faults if fault.kept}
         whole = [paths for paths in changed_ones.values() if described & {path for path in paths if _is_json(path)}]
         self._packed = {path for paths in whole for path in paths}
-        self._put_properties(node, writer)
+        places = filter(None, map(place_of, sorted(self._taken)))
+        names = [key.name for key, _ in places if key.kind == "axis"]
+        put_properties(node, self._found, writer, names)
 
     def _is_unchanged(self, key: Key, paths: list[str]) -> bool:
         """Return whether the tree has this property as it is.
@@ -243,17 +251,6 @@ class Commit:
         tree = self._store.tree
         same = keys_of(key) in tree.nodes and tree.units.get(key) == set(paths) and all(map(self._is_stored, paths))
         return same and (key.kind in ("scalar", "axis") or tree.version == self._found.version)
-
-    def _put_properties(self, node: dict[str, Any], writer: Writer) -> None:
-        found = self._found
-        for key, scalar in found.scalars.items():
-            put(node, keys_of(key), writer.scalar(scalar))
-        for key, array in found.arrays.items():
-            put(node, keys_of(key), writer.array(array))
-        for path in sorted(self._taken):
-            place = place_of(path)
-            if place is not None and place[0].kind == "axis":
-                put(node, keys_of(place[0]), writer.lines(path, found.axes[place[0].name]))
 
     def _count_axes(self, units: dict[Key, list[str]]) -> None:
         """Count the entries of axes that ``units`` refer to and do not contain."""
@@ -319,23 +316,6 @@ def _is_kept(node: dict[str, Any], path: str) -> bool:
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     return found is KEPT
-
-
-def _put_directories(node: dict[str, Any], directories: set[str]) -> None:
-    for section in SECTIONS:
-        if section in directories:
-            node.setdefault(section, {})
-    for path in sorted(filter(is_axis_directory, directories)):
-        inner = node
-        for key in path.split("/"):
-            inner = inner.setdefault(key, {})
-
-
-def _put_lists(node: dict[str, Any], directories: set[str], absent: set[str]) -> None:
-    if directories:
-        put(node, ("files", "dirs"), list_node([encoded_path(path) for path in sorted(directories)]))
-    if absent:
-        put(node, ("files", "absent"), list_node(sorted(absent)))
 
 
 def _renamed(node: Any, marks: dict[str, str]) -> Any:

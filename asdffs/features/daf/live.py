@@ -17,31 +17,52 @@ The caller holds the main lock.  Code that changes names or commits also holds `
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, MissingFileError
-from asdffs.features.daf.commits import Commits
+from asdffs.errors import (
+    AsdffsError,
+    FailedFileError,
+    LockedError,
+    MissingFileError,
+    StaleFileError,
+    TreeChangedError,
+)
+from asdffs.features.daf.committing import Commit, Unit
 from asdffs.features.daf.files import Bytes, Content, Files
 from asdffs.features.daf.live_directory import LiveDirectory, RootDirectory
 from asdffs.features.daf.live_file import LiveFile
 from asdffs.features.daf.loose import Loose, LooseFiles
 from asdffs.features.daf.node_files import Stored
+from asdffs.features.daf.nodes import KeptEntryError
 from asdffs.features.daf.room import BlockRoom
 from asdffs.features.daf.tree_files import TreeStore, read_store
 from asdffs.scheduling import Rank, RankedLock, yielding
 
 logger = logging.getLogger(__name__)
 
+#: Delay in seconds between a change and the commit, and the least delay as a multiple of the last commit's duration.
+_SOON: Final = 0.25
+_PATIENCE: Final = 4
+#: The most units that are committed one by one after a commit of all of them failed.
+_MOST_ALONE: Final = 200
+#: How often a commit is repeated because the tree changed, or because a mapping is in a form that must be rewritten.
+_TRIES: Final = 5
+
 
 class LiveStore:
     """The mounted store of ``document``.
 
+    ``spool``: its loose files and their log, in the directory ``spool``; see ``LooseFiles`` for ``logged``.
     ``root``: its directory.  ``committed``: files that the tree has, by path.  ``held``: open files without a name.
     ``room``: its blocks.  ``tree``: the store as read from the tree.
     """
 
-    def __init__(self, document: Document, spool: LooseFiles, root: LiveDirectory | None = None) -> None:
+    def __init__(
+        self, document: Document, spool: str, root: LiveDirectory | None = None, *, logged: bool = True
+    ) -> None:
         self.document = document
         self.lock = RankedLock(document.scheduler, Rank.STORE)
         self._reading = RankedLock(document.scheduler, Rank.STORE_READING)
@@ -50,17 +71,19 @@ class LiveStore:
         self.tree = TreeStore.empty(document)
         self.held: dict[LiveFile, None] = {}
         self.room = BlockRoom(document)
-        self._spool = spool
+        self.spool = LooseFiles(spool, document, logged=logged)
         self._version = -1
         self._generation = document.generation
-        self._carried = False
-        self._commits = Commits(self)
+        self._has_store = False
+        self._pending = False
+        self._waking = False
+        self._lasted = 0.0
 
     @property
-    def carried(self) -> bool:
+    def has_store(self) -> bool:
         """Whether the file has a store."""
         self.refresh()
-        return self._carried
+        return self._has_store
 
     def walk(self) -> tuple[dict[str, LiveFile], set[str]]:
         """Return all files by path, and the paths of all directories."""
@@ -85,21 +108,21 @@ class LiveStore:
             return
         with self._reading.entered(patiently=True):  # other callers wait until the tree is read
             if self._version != self.document.tree.version and not self.lock.taken:
-                self.take_up()
+                self.load()
 
-    def take_up(self) -> None:
+    def load(self) -> None:
         """Load the tree, and show its files.  The main lock is released while it is read.  Raises ``OSError``."""
         version = self.document.tree.version
         try:
             tree = read_store(self.document)
         except AsdffsError as err:
-            self._carried, self._version = False, version
+            self._has_store, self._version = False, version
             if not isinstance(err, MissingFileError):
                 logger.warning("%s: the store cannot be shown: %s", self.document.path, err)
                 return
             tree = TreeStore(Files(self.document.path), generation=version)
         else:
-            self._carried = True
+            self._has_store = True
         for fault in tree.faults:
             logger.warning("%s: %s: %s", self.document.path, fault.path, fault.sentence)
         self.adopt(tree, {})
@@ -182,13 +205,13 @@ class LiveStore:
 
     def note(self, *operation: str) -> None:
         """Log a change to names and schedule a commit.  Raises ``OSError``."""
-        self._spool.note(*operation)
+        self.spool.note(*operation)
         self.wake()
 
-    def loosen(self, file: LiveFile, size: int) -> Loose:
+    def copy_to_spool(self, file: LiveFile, size: int) -> Loose:
         """Make a stored file loose, with a copy of its first ``size`` bytes.  Raises ``AsdffsError``, ``OSError``."""
         paths = file.paths
-        loose = self._spool.create(paths[0] if paths else "unlinked")
+        loose = self.spool.create(paths[0] if paths else "unlinked")
         try:
             loose.fill(file.content, size)
             for path in paths[:1]:
@@ -204,13 +227,9 @@ class LiveStore:
         self.wake()
         return loose
 
-    def reopened(self, spooled: str) -> Loose | None:
-        """Return the file ``spooled`` that a killed mount left in the spool; None if it was removed."""
-        return self._spool.reopened(spooled)
-
     def new_file(self, path: str) -> LiveFile:
         """Return a new empty loose file for ``path``, and log it.  Raises ``OSError``."""
-        loose = self._spool.create(path)
+        loose = self.spool.create(path)
         self.note("loose", path, loose.path)
         return LiveFile(self, loose)
 
@@ -238,12 +257,78 @@ class LiveStore:
     # -- committing -----------------------------------------------------------------
 
     def wake(self) -> None:
-        """Schedule a commit."""
-        self._commits.wake()
+        """Schedule a commit, unless one is scheduled already."""
+        self._pending = True
+        if not self._waking:
+            self._waking = True
+            self.document.scheduler.later(max(_SOON, _PATIENCE * self._lasted), self._commit_soon)
+
+    def _commit_soon(self) -> None:
+        self._waking = False
+        try:
+            self.commit(final=False)
+        except (AsdffsError, OSError) as err:
+            self.document.report.refuse(err)
 
     def commit(self, *, final: bool, forced: bool = False) -> None:
-        """Commit whole properties to the tree; see ``Commits.commit``."""
-        self._commits.commit(final=final, forced=forced)
+        """Commit whole properties to the tree.
+
+        ``final``: commit everything; files that are not part of a whole property are kept as files.
+        ``forced``: commit even if nothing is known to have changed.
+
+        Raises ``AsdffsError``, ``OSError``; loose files stay loose then.
+        """
+        if not self.document.writable or not (self._pending or forced or (final and not self.is_stored)):
+            return
+        self.refresh()
+        with self.lock.entered():
+            started = time.monotonic()
+            self._pending = False
+            try:
+                self._commit(final=final)
+            except (AsdffsError, OSError):
+                self._pending = True
+                raise
+            finally:
+                self._lasted = time.monotonic() - started
+
+    def _commit(self, *, final: bool) -> None:
+        """Commit all units at once; on failure, one by one, so that a bad unit does not block the others."""
+        together = Commit(self, final=final)
+        try:
+            self._run(together, final=final)
+        except (FailedFileError, StaleFileError, LockedError):
+            raise
+        except (AsdffsError, OSError):
+            units = together.loose_units
+            if len(units) < 2:
+                raise
+            self._commit_each(units if final else units[:_MOST_ALONE], final=final)
+            if not self.is_stored:
+                raise
+
+    def _commit_each(self, units: list[Unit], *, final: bool) -> None:
+        failure: AsdffsError | OSError | None = None
+        for unit in units:
+            only = frozenset([unit])
+            try:
+                self._run(Commit(self, final=final, only=only), final=final, only=only)
+            except (AsdffsError, OSError) as err:
+                failure = failure or err
+        if failure is not None:
+            raise failure
+
+    def _run(self, commit: Commit, *, final: bool, only: frozenset[Unit] | None = None) -> None:
+        for _ in range(_TRIES):
+            try:
+                commit.run()
+                return
+            except KeptEntryError:  # a mapping is in a style that cannot be changed in place, such as flow style
+                commit = Commit(self, final=final, anew=True, only=only)
+            except TreeChangedError:
+                self.load()
+                commit = Commit(self, final=final, only=only)
+        commit.run()
 
     def prepare_log(self, text: bytes, taken: set[str]) -> None:
         """Write the log of the tree ``text``, before that is committed.
@@ -262,15 +347,7 @@ class LiveStore:
             else:
                 first[file] = path
                 operations.append(("loose", path, file.loose.path))
-        self._spool.prepare(text, operations)
-
-    def restart_log(self) -> None:
-        """Make the prepared log the current one, after its tree was committed.  Raises ``OSError``."""
-        self._spool.restart()
-
-    def sync_log(self) -> None:
-        """Make the log of changes to names durable.  Raises ``OSError``."""
-        self._spool.sync(self.document.scheduler)
+        self.spool.prepare(text, operations)
 
     def sync(self) -> None:
         """Make loose files and the log durable.  Raises ``OSError``."""
@@ -278,17 +355,13 @@ class LiveStore:
             loose = file.loose
             if loose is not None:
                 loose.sync(self.document.scheduler)
-        self.sync_log()
+        self.spool.sync()
 
     def loose_files(self) -> Iterator[tuple[str, str]]:
         """Yield the path in the store and the path in the spool of each loose file."""
         for path, file in self.walk()[0].items():
             if file.loose is not None:
                 yield path, file.loose.path
-
-    def close(self) -> None:
-        """Close the log and the file descriptors of loose files."""
-        self._spool.close()
 
 
 def _same(file: LiveFile, content: Content) -> bool:

@@ -20,7 +20,7 @@ from asdffs.errors import (
 from asdffs.views.base import ChangeableDirectory, ViewFile
 
 if TYPE_CHECKING:  # most mounts have no store
-    from asdffs.features.daf.live_file import LiveFile, NamedFiles
+    from asdffs.features.daf.live_file import LiveFile, Owner
 
 
 class LiveDirectory(ChangeableDirectory):
@@ -34,7 +34,7 @@ class LiveDirectory(ChangeableDirectory):
         self.identity = self
 
     @property
-    def _store(self) -> NamedFiles:
+    def _store(self) -> Owner:
         """The store, which the root knows."""
         if self._above is None:
             raise NotImplementedError
@@ -230,10 +230,10 @@ class LiveDirectory(ChangeableDirectory):
 class RootDirectory(LiveDirectory):
     """The root directory of ``store``."""
 
-    def __init__(self, store: NamedFiles) -> None:
+    def __init__(self, store: Owner) -> None:
         self._opened = store
         super().__init__(None, "")
 
     @property
-    def _store(self) -> NamedFiles:
+    def _store(self) -> Owner:
         return self._opened

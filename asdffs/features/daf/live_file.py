@@ -12,7 +12,7 @@ from asdffs.document.changes import STORE, TREE, Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
 from asdffs.features.daf.files import Bytes, Content
-from asdffs.features.daf.loose import Loose
+from asdffs.features.daf.loose import Loose, LooseFiles
 from asdffs.features.daf.node_files import Stored
 from asdffs.scheduling import RankedLock
 from asdffs.storage.backend import Extent
@@ -27,27 +27,15 @@ class Directory(Protocol):
         """Path from the root of the store, with a slash at the end; empty for the root."""
 
 
-class FileOwner(Protocol):
-    """The part of the mounted store that a file needs.  ``lock``: held while names change and during a commit."""
+class Owner(Protocol):
+    """The part of the mounted store that its files and directories need; see ``LiveStore``.
+
+    ``lock``: held while names change and during a commit.
+    """
 
     document: Document
     lock: RankedLock
-
-    def loosen(self, file: LiveFile, size: int) -> Loose:
-        """Make a stored file loose, with a copy of its first ``size`` bytes."""
-
-    def forget(self, file: LiveFile) -> None:
-        """Release the bytes of a file that has neither names nor handles."""
-
-    def wake(self) -> None:
-        """Schedule a commit."""
-
-    def sync_log(self) -> None:
-        """Make the log of changes to names durable."""
-
-
-class NamedFiles(FileOwner, Protocol):
-    """The part of the mounted store that a directory needs; see ``LiveStore``."""
+    spool: LooseFiles
 
     def refresh(self) -> None:
         """Load the tree again if another commit changed it."""
@@ -58,8 +46,17 @@ class NamedFiles(FileOwner, Protocol):
     def note(self, *operation: str) -> None:
         """Log a change to names and schedule a commit."""
 
+    def copy_to_spool(self, file: LiveFile, size: int) -> Loose:
+        """Make a stored file loose, with a copy of its first ``size`` bytes."""
+
     def unnamed(self, file: LiveFile) -> None:
         """Hold a file that lost its last name while it is open; else forget it."""
+
+    def forget(self, file: LiveFile) -> None:
+        """Release the bytes of a file that has neither names nor handles."""
+
+    def wake(self) -> None:
+        """Schedule a commit."""
 
 
 class LiveFile(ViewFile):
@@ -71,7 +68,7 @@ class LiveFile(ViewFile):
     writable = True
     linkable = True
 
-    def __init__(self, store: FileOwner, content: Content) -> None:
+    def __init__(self, store: Owner, content: Content) -> None:
         self._store = store
         self.content = content
         self.identity = self
@@ -155,12 +152,12 @@ class LiveFile(ViewFile):
         if window is not None and offset + len(payload) <= self.content.size:
             self._store.document.blocks[window[0]].write_at(window[1] + offset, payload)
         else:
-            self._loosened(self.content.size).write(offset, payload)
+            self._in_spool(self.content.size).write(offset, payload)
 
     def truncate(self, size: int) -> None:
         """Set the size.  A resized file becomes loose, as its size no longer fits its property."""
         if size != self.content.size:
-            self._loosened(min(size, self.content.size)).truncate(size)
+            self._in_spool(min(size, self.content.size)).truncate(size)
 
     @property
     def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
@@ -177,7 +174,7 @@ class LiveFile(ViewFile):
             self._store.document.blocks[window[0]].flush(durable=durable)
         elif loose is not None:
             loose.sync(self._store.document.scheduler)
-        self._store.sync_log()
+        self._store.spool.sync()
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Reserve disk space for a loose file; a stored file that would grow becomes loose.
@@ -185,7 +182,7 @@ class LiveFile(ViewFile):
         Raises ``NotSupportedError`` for a stored file with ``keep_size`` or ``zero``.
         """
         if self.loose is not None or (offset + length > self.content.size and not keep_size and not zero):
-            self._loosened(self.content.size).allocate(offset, length, keep_size=keep_size, zero=zero)
+            self._in_spool(self.content.size).allocate(offset, length, keep_size=keep_size, zero=zero)
         elif keep_size or zero:
             raise NotSupportedError("room cannot be reserved in a committed file that does not grow")
 
@@ -206,12 +203,12 @@ class LiveFile(ViewFile):
         elif not self.writers and self.loose is not None:
             self._store.wake()
 
-    def _loosened(self, size: int) -> Loose:
+    def _in_spool(self, size: int) -> Loose:
         """Return the loose content; a stored file becomes loose with its first ``size`` bytes."""
-        return self.loose or self._store.loosen(self, size)
+        return self.loose or self._store.copy_to_spool(self, size)
 
 
-class Now:
+class CurrentContent:
     """The present content of a file, as ``Content``; it follows the file when that becomes loose or stored."""
 
     def __init__(self, file: LiveFile) -> None:

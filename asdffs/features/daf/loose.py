@@ -16,13 +16,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
+from asdffs.document.document import Document
 from asdffs.features.daf.files import PIECE, Content
 from asdffs.features.daf.format import LOG, NEXT
-from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.descriptors import duplicate_fd, kept_files, open_fd
 from asdffs.storage.scratch_file import ScratchFile
@@ -43,12 +42,12 @@ class Loose(ScratchFile):
 class LooseFiles:
     """The loose files and the log in the directory ``spool``.
 
-    ``begin()`` returns the text of the tree for a new log.  ``logged`` is false while a log is replayed.
+    ``logged`` is false while a log is replayed.
     """
 
-    def __init__(self, spool: str, begin: Callable[[], bytes], *, logged: bool = True) -> None:
+    def __init__(self, spool: str, document: Document, *, logged: bool = True) -> None:
         self._spool = spool
-        self._text_of_tree = begin
+        self._document = document
         self._logged = logged
         self._count = 0
         self._logs: list[int] = []
@@ -62,10 +61,6 @@ class LooseFiles:
             with contextlib.suppress(FileExistsError):
                 kept_files.create(name)
                 return Loose(name)
-
-    def reopened(self, path: str) -> Loose | None:
-        """Return a spool file that a killed mount left; None if it was removed."""
-        return Loose(path) if os.path.exists(path) else None
 
     def note(self, *operation: str) -> None:
         """Append an operation to the log, and to the next log if that exists.  Raises ``OSError``."""
@@ -95,11 +90,11 @@ class LooseFiles:
         os.replace(os.path.join(self._spool, NEXT), os.path.join(self._spool, LOG))
         os.close(self._logs.pop(0))
 
-    def sync(self, scheduler: Scheduler) -> None:
+    def sync(self) -> None:
         """Make the log durable.  Raises ``OSError``."""
         copies = [duplicate_fd(log) for log in self._logs]  # the originals may be closed while this waits
         try:
-            with scheduler.waiting():
+            with self._document.scheduler.waiting():
                 for copy in copies:
                     os.fsync(copy)
         finally:
@@ -115,7 +110,7 @@ class LooseFiles:
     def _begin(self) -> None:
         """Create the log for the present tree unless there is one."""
         if not self._logs:
-            self._logs.append(self._opened(LOG, [("tree", _digest(self._text_of_tree()))]))
+            self._logs.append(self._opened(LOG, [("tree", _digest(self._document.tree.text()))]))
 
     def _opened(self, name: str, first: list[tuple[str, ...]]) -> int:
         """Open a log; write the lines ``first`` if it is empty.  Return the file descriptor."""

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from asdffs.errors import InvalidStoreError
-from asdffs.features.daf.files import Files, parse_lines
-from asdffs.features.daf.format import JSON, STRING, DafScalar, Eltype, Key, Version, in_int64
-from asdffs.features.daf.properties import ArrayProperty, expected_length, part_type
+from asdffs.features.daf.files import Files, empty_directories, parse_lines
+from asdffs.features.daf.format import (
+    JSON,
+    SECTIONS,
+    STRING,
+    DafScalar,
+    Eltype,
+    Key,
+    Version,
+    in_int64,
+    is_axis_directory,
+)
+from asdffs.features.daf.properties import ArrayProperty, Properties, expected_length, part_type
 
 #: The largest size of text that is written in the tree, in bytes; longer text goes into a block.
 INLINE: Final = 1024
@@ -92,7 +102,7 @@ class Writer:
             text = self.ndarray(path, "uint8", (self._files.contents[path].size,))
             stated = f"shape: {_list(shape)}, " if shape else ""
             return f"{{format: lines, {stated}n: {count}, utf8: {text}}}"
-        text = f"[{', '.join(map(quoted, strings))}]"
+        text = _texts(strings)
         return f"{{format: lines, shape: {_list(shape)}, values: {text}}}" if shape else text
 
     def array(self, array: ArrayProperty) -> str:
@@ -157,9 +167,40 @@ def version_node(version: Version) -> str:
     return _list(version)
 
 
-def list_node(texts: list[str]) -> str:
-    """Return a list of strings, in flow style."""
-    return f"[{', '.join(map(quoted, texts))}]"
+def put_directories(tree: dict[str, Any], directories: set[str]) -> None:
+    """Put the sections, and the directories of axes, that are among ``directories``."""
+    for section in SECTIONS:
+        if section in directories:
+            tree.setdefault(section, {})
+    for path in sorted(filter(is_axis_directory, directories)):
+        inner = tree
+        for key in path.split("/"):
+            inner = inner.setdefault(key, {})
+
+
+def put_properties(tree: dict[str, Any], found: Properties, writer: Writer, axes: Iterable[str]) -> None:
+    """Put the scalars and arrays of ``found``, and those of its axes that are named."""
+    for key, scalar in found.scalars.items():
+        put(tree, keys_of(key), writer.scalar(scalar))
+    for name in axes:
+        key = Key("axis", (), name)
+        put(tree, keys_of(key), writer.lines(key.path("txt"), found.axes[name]))
+    for key, array in found.arrays.items():
+        put(tree, keys_of(key), writer.array(array))
+
+
+def put_lists(tree: dict[str, Any], directories: set[str], absent: set[str]) -> None:
+    """Put the list of empty directories, and that of sections that the store does not have."""
+    if directories:
+        put(tree, ("files", "dirs"), _texts(encoded_path(path) for path in sorted(directories)))
+    if absent:
+        put(tree, ("files", "absent"), _texts(section for section in SECTIONS if section in absent))
+
+
+def listed_directories(files: Files) -> tuple[set[str], set[str]]:
+    """Return the empty directories that nothing else tells of, and the sections that the store does not have."""
+    empty = {path for path in empty_directories(files) if path not in SECTIONS and not is_axis_directory(path)}
+    return empty, {section for section in SECTIONS if section not in files.directories}
 
 
 def put(tree: dict[str, Any], keys: tuple[str, ...], node: Node) -> None:
@@ -193,3 +234,8 @@ def render(tree: Mapping[str, Node], indent: int = 0) -> Iterator[str]:
 
 def _list(numbers: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, numbers))}]"
+
+
+def _texts(texts: Iterable[str]) -> str:
+    """Return a list of strings, in flow style."""
+    return f"[{', '.join(map(quoted, texts))}]"

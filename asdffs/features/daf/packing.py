@@ -27,18 +27,16 @@ from asdffs.errors import (
     Remedy,
     StaleFileError,
 )
-from asdffs.features.daf.files import Content, Files, OnDisk, empty_directories, pieces, read_directory, sorted_paths
+from asdffs.features.daf.files import Content, Files, OnDisk, pieces, read_directory, sorted_paths
 from asdffs.features.daf.format import (
     DAF,
     JSON,
-    SECTIONS,
     SENTINEL,
     STRING,
     Key,
     build_descriptor,
     build_scalar,
     build_version,
-    is_axis_directory,
     place_of,
 )
 from asdffs.features.daf.node_files import Stored
@@ -48,9 +46,11 @@ from asdffs.features.daf.nodes import (
     encoded_path,
     inline_lines,
     inline_text,
-    keys_of,
-    list_node,
+    listed_directories,
     put,
+    put_directories,
+    put_lists,
+    put_properties,
     render,
     version_node,
 )
@@ -172,37 +172,13 @@ def store_node(files: Files, found: Properties, writer: Writer) -> dict[str, Any
     tree: dict[str, Any] = {}
     if found.version is not None:
         tree["version"] = version_node(found.version)
-    for section in SECTIONS:
-        if section in files.directories:
-            tree[section] = {}
-    for directory in sorted(path for path in files.directories if is_axis_directory(path)):
-        put(tree, tuple(directory.split("/")), {})
-    for key, scalar in found.scalars.items():
-        put(tree, keys_of(key), writer.scalar(scalar))
-    for name, count in found.axes.items():
-        key = Key("axis", (), name)
-        put(tree, keys_of(key), writer.lines(key.path("txt"), count))
-    for key, array in found.arrays.items():
-        put(tree, keys_of(key), writer.array(array))
-    kept = files_node(files, found, writer)
-    if kept:
-        tree["files"] = kept
-    return tree
-
-
-def files_node(files: Files, found: Properties, writer: Writer) -> dict[str, Any]:
-    """Return the mapping ``files``: unknown files, spellings, empty directories, and missing sections."""
-    node: dict[str, Any] = {}
+    put_directories(tree, files.directories)
+    put_properties(tree, found, writer, found.axes)
     for name, paths in (("verbatim", found.unknown), ("spelled", spelled_otherwise(files, found))):
-        if paths:
-            node[name] = {encoded_path(path): writer.kept(path) for path in sorted(paths)}
-    empty = [path for path in empty_directories(files) if path not in SECTIONS and not is_axis_directory(path)]
-    if empty:
-        node["dirs"] = list_node([encoded_path(path) for path in sorted(empty)])
-    absent = [section for section in SECTIONS if section not in files.directories]
-    if absent:
-        node["absent"] = list_node(absent)
-    return node
+        for path in sorted(paths):
+            put(tree, ("files", name, encoded_path(path)), writer.kept(path))
+    put_lists(tree, *listed_directories(files))
+    return tree
 
 
 def spelled_otherwise(files: Files, found: Properties) -> list[str]:

@@ -12,29 +12,26 @@ from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, UnfinishedError, reason_of
-from asdffs.features.daf.format import LOG, NEXT
+from asdffs.features.daf.format import LOG
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.live_file import LiveFile
-from asdffs.features.daf.loose import LooseFiles, remove_logs, take_log
+from asdffs.features.daf.loose import Loose, remove_logs, take_log
 
 logger = logging.getLogger(__name__)
 
 
 def recover_store(document: Document, spool: str) -> Iterator[str]:
-    """Replay and commit the log in ``spool``, if there is one; yield sentences that report it.
+    """Replay and commit the log in ``spool``; yield sentences that report it.
 
     Raises ``UnfinishedError`` if the log cannot be read or its changes cannot be committed; the spool stays as it is.
     """
-    log = os.path.join(spool, LOG)
-    if not os.path.exists(log) and not os.path.exists(os.path.join(spool, NEXT)):
-        return
-    store = LiveStore(document, LooseFiles(spool, lambda: document.tree.text(), logged=False))
+    store = LiveStore(document, spool, logged=False)
     try:
         operations = take_log(spool, document.tree.text())
     except ValueError as err:
         raise UnfinishedError(
-            f"the store log that the last mount left cannot be read: {reason_of(err)}", path=log
+            f"the store log that the last mount left cannot be read: {reason_of(err)}", path=os.path.join(spool, LOG)
         ) from err
     store.refresh()
     for operation in operations:
@@ -76,14 +73,14 @@ def _replay(store: LiveStore, operation: list[Any]) -> None:
 
 
 def _loosen(store: LiveStore, path: str, spooled: str) -> None:
-    loose, file = store.reopened(spooled), store.root.find(path)
-    if loose is None:
+    file = store.root.find(path)
+    if not os.path.exists(spooled):  # it was removed
         return
     if isinstance(file, LiveFile):
-        file.become(loose, same=False)
+        file.become(Loose(spooled), same=False)
     elif file is None:
         store.root.make(path.rpartition("/")[0])
-        store.root.place(path, LiveFile(store, loose))
+        store.root.place(path, LiveFile(store, Loose(spooled)))
 
 
 def _rename(store: LiveStore, path: str, new: str) -> None:

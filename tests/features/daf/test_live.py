@@ -19,11 +19,10 @@ from support.mounts import environment_in
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
+from asdffs.features.daf import recover_store
 from asdffs.features.daf.committing import Commit
 from asdffs.features.daf.format import LOG
-from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.loose import LooseFiles
-from asdffs.features.daf.recovering import recover_store
 
 DENSE = b'{"format":"dense","eltype":"UInt8"}\n'
 
@@ -165,7 +164,7 @@ def test_a_tree_that_is_saved_during_a_commit_stays(client: Client) -> None:
     client.close()
 
 
-@pytest.mark.parametrize("at", ["_change_tree", "restart_log"])
+@pytest.mark.parametrize("at", ["_change_tree", "restart"])
 @pytest.mark.parametrize("what", ["overwritten", "renamed", "replaced"])
 def test_regression_the_log_was_done_again_to_the_wrong_tree(
     what: str, at: str, place: Place, client: Client
@@ -187,7 +186,7 @@ def test_regression_the_log_was_done_again_to_the_wrong_tree(
         client.rename("y", "y.bak")
         client.rename("y.new", "y")
     before = client.shown()
-    owner = Commit if at == "_change_tree" else LiveStore
+    owner = Commit if at == "_change_tree" else LooseFiles
     cut = mock.patch.object(owner, at, side_effect=FailedFileError("cut"))
     with cut, pytest.raises(FailedFileError, match="cut"):
         client.commit()
@@ -219,7 +218,7 @@ def test_regression_what_was_done_after_a_commit_that_failed_was_lost(
     assert place.seen_later() == before
 
 
-@pytest.mark.parametrize("at", ["commit_tree", "restart_log"])
+@pytest.mark.parametrize("at", ["commit_tree", "restart"])
 def test_regression_a_recovery_that_was_cut_took_the_log_of_another_tree(
     at: str, place: Place, client: Client
 ) -> None:
@@ -232,13 +231,13 @@ def test_regression_a_recovery_that_was_cut_took_the_log_of_another_tree(
     client.write("vectors/a/v.data", b"waits")
     before = client.shown()
     with (
-        mock.patch.object(LiveStore, "restart_log", side_effect=FailedFileError("cut")),
+        mock.patch.object(LooseFiles, "restart", side_effect=FailedFileError("cut")),
         pytest.raises(FailedFileError),
     ):
         client.commit()
     client.kill()
     document = open_document(str(place.path), writable=True)
-    cut = mock.patch.object(Document if at == "commit_tree" else LiveStore, at, side_effect=FailedFileError("cut"))
+    cut = mock.patch.object(Document if at == "commit_tree" else LooseFiles, at, side_effect=FailedFileError("cut"))
     with cut, pytest.raises(UnfinishedError, match="cut"):
         taken_up(document, place.spool)
     document.close()

@@ -37,17 +37,15 @@ class Daf(LiveDirectory):
     def _store(self) -> LiveStore:
         if self._live is None:
             from asdffs.features.daf.live import LiveStore
-            from asdffs.features.daf.loose import LooseFiles
 
-            loose = LooseFiles(self._spool, lambda: self._document.tree.text())
-            self._live = LiveStore(self._document, loose, self)
+            self._live = LiveStore(self._document, self._spool, self)
         return self._live
 
     def present(self) -> bool:
         """Return whether the file has a store."""
         if self._live is None and not self._mentioned():
             return False
-        return self._store.carried
+        return self._store.has_store
 
     def _mentioned(self) -> bool:
         """Return whether the tree may have a store; the text of each tree is searched once."""
