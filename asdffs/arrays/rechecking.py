@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from asdffs.format.difference import common_prefix, common_suffix
-from asdffs.format.tree_extent import find_in_pieces
+from asdffs.format.text import common_prefix, common_suffix, find_in_pieces
 from asdffs.tree.rules import key_value
 from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
 from asdffs.tree.values import is_merge

@@ -18,8 +18,7 @@ from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of, rest_to
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
-from asdffs.format.header import Header, parse_header, standard_version
-from asdffs.format.tree_extent import find_comments_end, find_tree_end
+from asdffs.format.text import Header, find_comments_end, find_tree_end, parse_header, standard_version
 from asdffs.tree.resolving import SHOWN
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import Tape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from asdffs.errors import UsageError
-from asdffs.format.padding import parse_size
+from asdffs.format.layout import parse_size
 from asdffs.limits import MEMORY, Budget
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
-from asdffs.format.layout import RegionKind
-from asdffs.format.span import Span
+from asdffs.format.layout import RegionKind, Span
 from asdffs.printable import printable
 
 _ROWS: Final = 4

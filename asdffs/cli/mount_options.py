@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from asdffs import registry
 from asdffs.errors import UsageError
-from asdffs.format.padding import parse_padding, parse_size
+from asdffs.format.layout import parse_padding, parse_size
 from asdffs.mount.options import MountOptions
 from asdffs.storage.remote_options import parse_seconds
 from asdffs.storage.strategy import AUTO, STRATEGIES

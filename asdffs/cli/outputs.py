@@ -12,7 +12,7 @@ from asdffs import interrupts
 from asdffs.document.document import Document
 from asdffs.document.saves.history import DRAFT
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, NotPermittedError, UsageError
-from asdffs.format.padding import Padding, parse_padding, parse_size
+from asdffs.format.layout import Padding, parse_padding, parse_size
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from asdffs.errors import UsageError
-from asdffs.format.padding import parse_size
+from asdffs.format.layout import parse_size
 from asdffs.storage.remote_options import RemoteOptions, parse_seconds
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from asdffs.format.block_form import RULES_1
-from asdffs.format.header import Header
+from asdffs.format.block_header import RULES_1
+from asdffs.format.text import Header
 
 _NDARRAY = re.compile(r"tag:stsci\.edu:asdf/core/ndarray-\d+\.\d+\.\d+")
 #: The tags of the core that changed with the standard 1.6.0.  asdf makes no array of one of another version.

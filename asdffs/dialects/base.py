@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from asdffs.format.block_form import BlockRules
-from asdffs.format.header import Header
+from asdffs.format.block_header import BlockRules
+from asdffs.format.text import Header
 
 
 class Dialect(Protocol):

@@ -18,7 +18,7 @@ from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.scanning import find_embedded, naming, place_of, resolve, scan, window_of, with_pending_record
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import NotPermittedError
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Access, Backend, Folder

@@ -15,9 +15,9 @@ from asdffs import registry
 from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
 from asdffs.format.container import Container, Embedded
-from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout, scan_text_end
+from asdffs.format.text import Header
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder

@@ -17,7 +17,7 @@ import yaml
 from asdffs import registry
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, MissingValueError, UsageError
-from asdffs.format.header import standard_version
+from asdffs.format.text import standard_version
 from asdffs.tree.locating import locate
 from asdffs.tree.paths import Path
 from asdffs.tree.tape import Tape

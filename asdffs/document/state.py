@@ -28,8 +28,7 @@ from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError
 from asdffs.format.container import Embedded, Region
-from asdffs.format.layout import Layout
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Folder, Signature

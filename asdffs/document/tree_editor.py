@@ -17,9 +17,8 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import TREE, Changes
 from asdffs.errors import InvalidTreeError, NoRoomError
-from asdffs.format.layout import Layout
-from asdffs.format.padding import Padding
-from asdffs.format.tree_extent import complete_last_line
+from asdffs.format.layout import Layout, Padding
+from asdffs.format.text import complete_last_line
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.tree.tape import Tape

@@ -1,4 +1,4 @@
-"""Parse and build block headers (section Block header) in all forms.
+"""Parse and build block headers (section Block header, and its drafts), in all forms.
 
 Today's form (all integers big-endian, offsets and sizes in bytes, from the start of the block)::
 
@@ -8,16 +8,24 @@ Today's form (all integers big-endian, offsets and sizes in bytes, from the star
     10  4  compression              54  header_size - 48 more bytes, kept as they are
     14  8  allocated_size
 
-``block_form`` has the other forms.  Pure functions.
+| form | header_size | fields, all big-endian, after magic and header_size            | found in files of      |
+|------|-------------|----------------------------------------------------------------|------------------------|
+| 48   | >= 48       | flags, compression, allocated, used, data size, MD5            | March 2015 until today |
+| 40   | >= 40       | flags, compression, allocated, used, data size, 8 byte sum     | February to March 2015 |
+| 36   | >= 36       | flags, allocated, used, data size, 8 byte sum; ENCODED chains  | the draft of 2015      |
+| 44   | 40 to 44    | flags, allocated, used, 8 byte sum, the name of an encoding    | the draft of 2014      |
+
+The drafts do not define their checksum, so it is never verified.  When the content changes it becomes zeros,
+which means "none".  Pure functions and immutable classes.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from asdffs.errors import DamagedBlockError
-from asdffs.format.block_form import FORM_48, RULES_1, BlockRules, HeaderForm
 from asdffs.format.constants import (
     BLOCK_MAGIC,
     BLOCK_PREFIX_SIZE,
@@ -27,10 +35,107 @@ from asdffs.format.constants import (
     NO_COMPRESSION,
     STREAMED,
 )
+from asdffs.format.text import Header
 
-_PREFIX = struct.Struct(">4sH")
+_PREFIX: Final = struct.Struct(">4sH")
 #: File sizes have 63 bits.
-_END_OF_FILE = 1 << 63
+_END_OF_FILE: Final = 1 << 63
+_DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
+
+
+class HeaderForm:
+    """One form of a block header.
+
+    ``packing``: the format for ``struct``.  ``fields``: fields of ``BlockHeader``, parallel to ``packing``.
+    ``flags``: the bits that have a meaning.  ``compressions``: the compressions that a header can name, by
+    their names for users; None if it can name any codec.
+
+    ``size``: the smallest header_size, in bytes.  ``has_md5``: there is room for the checksum of the standard.
+    ``chained``: compressions are written as a chain of encodings before the content.
+    """
+
+    def __init__(
+        self,
+        packing: str,
+        fields: tuple[str, ...],
+        flags: int = STREAMED,
+        compressions: tuple[str, ...] | None = None,
+    ) -> None:
+        self.packing = packing
+        self.fields = fields
+        self.flags = flags
+        self.compressions = compressions
+        self.size = struct.calcsize(packing)
+        self.has_md5 = packing.endswith("16s") and fields[-1] == "checksum"
+        self.chained = bool(flags & ENCODED)
+
+    def unpack(self, header: bytes, offset: int) -> dict[str, int | bytes]:
+        """Return the fields at ``offset`` of ``header``."""
+        return dict(zip(self.fields, struct.unpack_from(self.packing, header, offset), strict=True))
+
+    def pack(self, values: Mapping[str, int | bytes]) -> bytes:
+        """Return the bytes of the fields."""
+        return struct.pack(self.packing, *(values[name] for name in self.fields))
+
+
+FORM_48: Final = HeaderForm(">I4sQQQ16s", ("flags", "compression", *_DATA_SIZE, "checksum"))
+FORM_40: Final = HeaderForm(
+    ">I4sQQQQ", ("flags", "compression", *_DATA_SIZE, "checksum"), compressions=("zlib", "bzp2")
+)
+FORM_36: Final = HeaderForm(
+    ">IQQQQ", ("flags", *_DATA_SIZE, "checksum"), flags=STREAMED | ENCODED, compressions=("zlib",)
+)
+
+
+def form_44(length: int) -> HeaderForm:
+    """Return the form of 2014 for an encoding name of ``length`` bytes.
+
+    That is 16, or fewer in the shorter headers (from 40 bytes) that the draft allows.
+    """
+    fields = ("flags", "allocated_size", "used_size", "checksum", "encoding")
+    return HeaderForm(f">IQQQ{length}s", fields, compressions=())
+
+
+FORM_44: Final = form_44(16)
+
+
+class BlockRules:
+    """How the blocks of a file are written.
+
+    ``magics``: the magics with which a block may begin, the usual one first.  ``forms``: the possible forms of
+    its headers.  A header of exactly the size of one form most likely has that form.  A padded header has the
+    first form, in this order, that fits.  ``new``: the form of a file's first block.  ``min_header_size``: in bytes.
+    """
+
+    def __init__(
+        self,
+        magics: tuple[bytes, ...] = (BLOCK_MAGIC,),
+        forms: tuple[HeaderForm, ...] = (FORM_48,),
+        new: HeaderForm = FORM_48,
+    ) -> None:
+        self.magics = magics
+        self.forms = forms
+        self.new = new
+        self.min_header_size = min(form.size for form in forms)
+
+    def candidates(self, size: int) -> tuple[HeaderForm, ...]:
+        """Return the possible forms of a header of ``size`` bytes, the likeliest first."""
+        if len(self.forms) == 1:
+            return self.forms
+        exact = tuple(form for form in self.forms if form.size == size)
+        return exact + tuple(form for form in self.forms if form.size < size)
+
+
+#: Returns the rules for a file with this header line.
+RulesOf = Callable[[Header], BlockRules]
+
+#: The rules of the standard since 1.0.0.
+RULES_1: Final = BlockRules()
+
+
+def rules_1(header: Header) -> BlockRules:
+    """Return ``RULES_1`` for every header line."""
+    return RULES_1
 
 
 class BlockHeader(NamedTuple):
@@ -83,7 +188,7 @@ class BlockHeader(NamedTuple):
     @property
     def verifiable(self) -> bool:
         """Whether the header has a checksum that the standard defines."""
-        return self.form.summed and self.checksum != NO_CHECKSUM
+        return self.form.has_md5 and self.checksum != NO_CHECKSUM
 
     @property
     def slack(self) -> int:
@@ -116,8 +221,8 @@ def parse_block_prefix(prefix: bytes, *, offset: int, rules: BlockRules = RULES_
     if len(prefix) < BLOCK_PREFIX_SIZE or not prefix.startswith(rules.magics):
         raise DamagedBlockError("no block begins here: the magic d3 42 4c 4b is missing", offset=offset)
     size = int(_PREFIX.unpack_from(prefix)[1])
-    if size < rules.least:
-        sentence = f"the block header says it has {size} bytes; the minimum is {rules.least}"
+    if size < rules.min_header_size:
+        sentence = f"the block header says it has {size} bytes; the minimum is {rules.min_header_size}"
         raise DamagedBlockError(sentence, offset=offset)
     return size
 
@@ -170,7 +275,7 @@ def build_block_header(header: BlockHeader) -> bytes:
                 "allocated_size": header.allocated_size,
                 "used_size": header.used_size,
                 "data_size": header.data_size,
-                "checksum": header.checksum if form.summed else int.from_bytes(header.checksum[:8], "big"),
+                "checksum": header.checksum if form.has_md5 else int.from_bytes(header.checksum[:8], "big"),
             }
         )
         + header.extra

@@ -1,19 +1,73 @@
-"""Layout: the regions of one ASDF file (section Low-level file layout).
+"""Layout: the regions of one ASDF file (section Low-level file layout), and the policy for the room between them.
 
-A layout divides ``[0, size)`` into regions, without gap or overlap.  ``scanner`` builds it, and ``plan``
-changes it.  Immutable.  Block headers are not part of it, because a file of 100,000 blocks is opened without
-reading them.
+A layout divides ``[0, size)`` into regions, without gap or overlap.  ``scanner`` builds it, and ``plan`` changes it.
+Block headers are not part of it, because a file of 100,000 blocks is opened without reading them.  Padding lies
+between the tree and the first block.  Slack lies inside a block's allocation.  Immutable.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from asdffs.format.block_form import RULES_1, BlockRules
-from asdffs.format.header import Header
-from asdffs.format.span import Span
+from asdffs.format.block_header import RULES_1, BlockRules
+from asdffs.format.text import Header
+
+_SIZE: Final = re.compile(r"(\d{1,15})([kKmMgG]?)")
+_PERCENT: Final = re.compile(r"(\d{1,15})%")
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MOST_PERCENT: Final = 1000
+#: The most padding, in bytes.  It is written in one piece, so this bounds the memory for it.
+_MOST_BYTES: Final = 1 << 30
+
+
+class Span:
+    """Bytes ``[start, stop)``, in bytes from the start of the file.  Immutable.
+
+    Raises ``ValueError`` unless ``0 <= start <= stop``.
+    """
+
+    __slots__ = ("start", "stop")
+
+    def __init__(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop:
+            raise ValueError(f"not a span: [{start}, {stop})")
+        self.start: Final = start
+        self.stop: Final = stop
+
+    def __repr__(self) -> str:
+        return f"Span({self.start}, {self.stop})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and (self.start, self.stop) == (other.start, other.stop)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.stop))
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __bool__(self) -> bool:
+        return self.stop > self.start
+
+    def clip(self, offset: int, length: int) -> Span:
+        """Return the part of this span that ``length`` bytes at ``offset`` (from its start) cover."""
+        start = min(self.start + offset, self.stop)
+        return Span(start, min(start + length, self.stop))
+
+
+def uncovered(whole: Span, taken: Iterable[Span]) -> list[Span]:
+    """Return the non-empty parts of ``whole`` that none of ``taken`` covers, in order."""
+    found, start = [], whole.start
+    for span in sorted(taken, key=lambda span: span.start):
+        if start < min(span.start, whole.stop):
+            found.append(Span(start, min(span.start, whole.stop)))
+        start = max(start, span.stop)
+    if start < whole.stop:
+        found.append(Span(start, whole.stop))
+    return found
 
 
 class RegionKind(enum.Enum):
@@ -135,3 +189,55 @@ class Layout(NamedTuple):
         """Return this layout with the blocks after block ``number`` moved by ``shift`` bytes, and no tail."""
         offsets = (*self.offsets[: number + 1], *(offset + shift for offset in self.offsets[number + 1 :]))
         return self._replace(size=size, offsets=offsets, blocks_end=self.blocks_end + shift, index=None)
+
+
+class Padding(NamedTuple):
+    """Leave ``percent`` of the tree, at least ``minimum`` bytes, and move blocks by multiples of ``alignment`` bytes.
+
+    ``reserve``: the smallest growth of the allocation of a block of this size or more, in bytes.
+
+    The asdf library's own padding is 10 % and 4 KiB as well.  Blocks that move by whole pages need not be
+    copied (decision 10), and a first block on a 4 KiB boundary stays on one.
+    """
+
+    percent: int = 10
+    minimum: int = 4096
+    alignment: int = 4096
+    reserve: int = 1 << 20
+
+    def shift(self, room: int, text_size: int) -> int:
+        """Return how many bytes to move the blocks so that ``text_size`` bytes of text replace ``room`` bytes."""
+        return self.aligned(text_size + max(self.minimum, text_size * self.percent // 100) - room)
+
+    def aligned(self, size: int) -> int:
+        """Return ``size`` rounded up to a multiple of ``alignment``."""
+        return -(-size // self.alignment) * self.alignment
+
+    def allocation(self, needed: int, allocated: int) -> int:
+        """Return the bytes to allocate for a block that needs ``needed`` and has ``allocated`` bytes.
+
+        The allocation grows by at least a quarter and by at least ``reserve`` bytes; a smaller one doubles, and grows
+        by at least ``minimum`` bytes.  So appending in small pieces changes the header only a logarithmic number of
+        times, and a small block stays small.  Unused bytes of the last block are given back in the end.
+        """
+        least = min(self.reserve, max(allocated, self.minimum))
+        return max(needed, allocated + max(allocated // 4, least))
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes that a size like ``64K`` means; None if ``text`` is not a size."""
+    size = _SIZE.fullmatch(text)
+    return int(size[1]) * _UNITS[size[2].lower()] if size else None
+
+
+def parse_padding(text: str, policy: Padding) -> Padding | None:
+    """Return ``policy`` with the room after the tree that ``text`` sets, or None if ``text`` is not valid.
+
+    ``text`` is a size like ``64K`` (at most 1 GiB), or a percentage of the tree like ``20%`` (at most 1000%).
+    """
+    percent = _PERCENT.fullmatch(text)
+    if percent:
+        part = int(percent[1])
+        return policy._replace(percent=part) if part <= _MOST_PERCENT else None
+    size = parse_size(text)
+    return None if size is None or size > _MOST_BYTES else policy._replace(percent=0, minimum=size)

@@ -12,10 +12,8 @@ from typing import NamedTuple
 from asdffs.errors import NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
-from asdffs.format.difference import common_prefix, difference
-from asdffs.format.layout import Layout
-from asdffs.format.padding import Padding
-from asdffs.format.tree_extent import ends_with_tree
+from asdffs.format.layout import Layout, Padding
+from asdffs.format.text import common_prefix, difference, ends_with_tree
 
 #: How often the size of an index is made to fit.
 _ROUNDS = 8

@@ -15,14 +15,21 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeVar
 
 from asdffs.errors import DamagedBlockError, DamagedFileError
-from asdffs.format.block_form import FORM_48, RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
-from asdffs.format.block_header import BlockHeader, parse_block_header, parse_block_prefix
+from asdffs.format.block_header import (
+    FORM_48,
+    RULES_1,
+    BlockHeader,
+    BlockRules,
+    HeaderForm,
+    RulesOf,
+    parse_block_header,
+    parse_block_prefix,
+    rules_1,
+)
 from asdffs.format.block_index import find_index_start, is_removable_index, may_be_index, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN, NO_CHECKSUM
-from asdffs.format.header import MAX_HEADER_LINE, Header, parse_header
-from asdffs.format.layout import Layout
-from asdffs.format.span import Span
-from asdffs.format.tree_extent import END_MARKER_MAX, find_comments_end, find_tree_end
+from asdffs.format.layout import Layout, Span
+from asdffs.format.text import END_MARKER_MAX, MAX_HEADER_LINE, Header, find_comments_end, find_tree_end, parse_header
 
 #: First piece read, in bytes: holds most trees, and the first block's header.
 _FIRST_PIECE = 1 << 16
@@ -173,7 +180,7 @@ def _is_odd(header: BlockHeader) -> bool:
     if header.flags & ~header.form.flags or not printable:
         return True
     short = header.checksum != NO_CHECKSUM and not header.checksum[8:].strip(b"\0")
-    if header.form.summed:
+    if header.form.has_md5:
         return bool(header.extra) and short  # a padded header of 40 bytes
     same = short and int.from_bytes(header.checksum[:8], "big") == header.used_size
     return "data_size" not in header.form.fields and same  # a padded header of 36 bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.strategy import AUTO
 from asdffs.vfs.attributes import Shown

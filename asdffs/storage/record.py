@@ -19,8 +19,8 @@ import zlib
 from itertools import pairwise
 from typing import NamedTuple
 
+from asdffs.format.layout import Span, uncovered
 from asdffs.format.plan import Plan, Write
-from asdffs.format.span import Span, uncovered
 from asdffs.storage.backend import Backend, PhysicalExtent
 
 _BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")

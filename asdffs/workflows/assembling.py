@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
-from asdffs.format.padding import Padding
-from asdffs.format.tree_extent import complete_last_line, ends_with_tree
+from asdffs.format.layout import Padding
+from asdffs.format.text import complete_last_line, ends_with_tree
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 

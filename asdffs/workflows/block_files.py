@@ -14,7 +14,7 @@ from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError, NotPermittedError
-from asdffs.format.difference import difference
+from asdffs.format.text import difference
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Folder
 from asdffs.workflows.exploded_files import numbered

@@ -21,7 +21,7 @@ from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Reme
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
-from asdffs.format.header import parse_header, standard_version
+from asdffs.format.text import parse_header, standard_version
 from asdffs.scheduling import CHUNK
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved

@@ -15,7 +15,7 @@ from asdffs.arrays.placement import fault_in_block
 from asdffs.arrays.validation import check_text, find_not_utf8
 from asdffs.dialects.asdf_1 import Asdf1
 from asdffs.errors import InvalidTreeError
-from asdffs.format.tree_extent import complete_last_line
+from asdffs.format.text import complete_last_line
 
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- "
 

@@ -20,7 +20,7 @@ from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_f
 import asdffs as package
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.format.plan import plan_text
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal

@@ -12,7 +12,7 @@ from asdffs.dialects.base import Dialect
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import NoAttributeError, NotPermittedError
-from asdffs.format.header import parse_header
+from asdffs.format.text import parse_header
 from asdffs.registry import each
 from asdffs.storage.backend import read_bytes
 from asdffs.views.base import View, ViewDirectory, ViewFile

@@ -12,7 +12,7 @@ from support.samples import DATA, MASK, block_bytes, odd_file
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import StaleFileError
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import Backend
 from asdffs.storage.memory_backend import MemoryFolder

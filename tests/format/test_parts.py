@@ -5,10 +5,8 @@ import pytest
 from asdffs.errors import DamagedBlockError, NotAsdfError
 from asdffs.format.block_header import BlockHeader, build_block_header, parse_block_header
 from asdffs.format.block_index import build_block_index, find_index_start, may_be_index, parse_block_index
-from asdffs.format.header import Header, build_header, parse_header, standard_version
-from asdffs.format.padding import Padding
-from asdffs.format.span import Span
-from asdffs.format.tree_extent import find_comments_end, find_tree_end
+from asdffs.format.layout import Padding, Span
+from asdffs.format.text import Header, build_header, find_comments_end, find_tree_end, parse_header, standard_version
 
 HEADERS = [
     (b"#ASDF 1.0.0\n", Header(b"#ASDF", (1, 0, 0), b"\n", 12)),

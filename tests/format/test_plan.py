@@ -6,7 +6,7 @@ import pytest
 from support.plans import scan
 from support.samples import odd_file
 
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.format.plan import plan_sized_text, plan_text
 
 WHOLE = odd_file(padding=b" " * 100)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.workflows.assembling import RoomPolicy

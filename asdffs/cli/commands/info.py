@@ -18,7 +18,7 @@ from asdffs.cli.several_files import Answer, answer_each
 from asdffs.document.arrays.faults import facts_of, find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
-from asdffs.format.header import standard_version
+from asdffs.format.text import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.holder import is_locked

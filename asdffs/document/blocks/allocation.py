@@ -17,7 +17,7 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.errors import DamagedBlockError, NameRefusedError, NoRoomError, NotPermittedError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.format.plan import (
     plan_block_append,
     plan_block_growth,

@@ -15,8 +15,7 @@ from asdffs import registry
 from asdffs.codecs.base import Chaining, Codec, Encoding, Source, id_of, name_of
 from asdffs.codecs.seeking import Seeker
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
-from asdffs.format.block_form import HeaderForm
-from asdffs.format.block_header import BlockHeader
+from asdffs.format.block_header import BlockHeader, HeaderForm
 from asdffs.format.constants import CHAIN
 
 _SHOWN: Final = 60

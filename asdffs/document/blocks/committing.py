@@ -30,7 +30,7 @@ from asdffs.document.report import Progress
 from asdffs.errors import AbandonedError, AsdffsError, NotPermittedError, NotSupportedError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
-from asdffs.format.difference import difference
+from asdffs.format.text import difference
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.payload import Payload

@@ -22,8 +22,8 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import BLOCKS, Changes
 from asdffs.document.report import Progress
-from asdffs.format.block_form import HeaderForm
-from asdffs.format.padding import Padding
+from asdffs.format.block_header import HeaderForm
+from asdffs.format.layout import Padding
 from asdffs.scheduling import RankedLock, Scheduler
 
 if TYPE_CHECKING:  # who only reads encodes nothing

@@ -27,7 +27,7 @@ from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.scheduling import CHUNK, Scheduler
 
 if TYPE_CHECKING:  # who only reads allocates nothing
@@ -241,7 +241,7 @@ class BlockEditor:
             self.return_room(len(self._table) - 1, last.kept)
             last.fresh = min(last.fresh, self._table.header(len(self._table) - 1).allocated_size)
         number = self._room.append(padding_byte, sizes)
-        summed = self._table.header(number).form.summed
+        summed = self._table.header(number).form.has_md5
         for place, (used, allocated) in enumerate(sizes, number):
             self._edits[place] = _Edit(used, used, allocated, checksum=self._checksums and summed)
             self._appended.add(place)

@@ -18,9 +18,8 @@ from typing import Final
 from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.errors import DamagedBlockError, NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, new_header
-from asdffs.format.layout import Layout
+from asdffs.format.layout import Layout, Span
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
-from asdffs.format.span import Span
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Backend
 

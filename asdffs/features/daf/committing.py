@@ -43,8 +43,7 @@ from asdffs.features.daf.properties import Properties, take_property
 from asdffs.features.daf.room import BlockRoom, New
 from asdffs.features.daf.splicing import changed
 from asdffs.features.daf.tree_files import TreeStore, read_store
-from asdffs.format.header import standard_version
-from asdffs.format.tree_extent import complete_last_line
+from asdffs.format.text import complete_last_line, standard_version
 
 _ASDF: Final = "tag:stsci.edu:asdf/"
 #: Placeholder for the number of a block that does not exist yet.

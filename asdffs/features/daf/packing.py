@@ -56,9 +56,8 @@ from asdffs.features.daf.nodes import (
 )
 from asdffs.features.daf.properties import ArrayProperty, Properties, find_properties, part_type
 from asdffs.features.daf.tree_files import TreeStore
-from asdffs.format.block_form import RULES_1
-from asdffs.format.block_header import new_header
-from asdffs.format.padding import Padding
+from asdffs.format.block_header import RULES_1, new_header
+from asdffs.format.layout import Padding
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sharing import Stretch, transfer

@@ -30,8 +30,7 @@ from asdffs.arrays.outline import outline_of, read_outline
 from asdffs.arrays.validation import check_text
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
-from asdffs.format.header import parse_header
-from asdffs.format.tree_extent import find_comments_end
+from asdffs.format.text import find_comments_end, parse_header
 from asdffs.tree.locating import Location, locate
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape, with_replaced

@@ -43,7 +43,7 @@ from asdffs.errors import (
     UnfinishedError,
 )
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.format.tree_extent import ends_with_tree
+from asdffs.format.text import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over

@@ -18,7 +18,7 @@ from support.daf_live import Client, State
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.features.daf.splicing import new_store
 from asdffs.features.daf.tree_files import read_store
-from asdffs.format.padding import Padding
+from asdffs.format.layout import Padding
 from asdffs.storage.memory_backend import MemoryBackend, MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))

@@ -32,8 +32,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import NotSupportedError, UsageError
 from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
-from asdffs.format.block_form import FORM_48
-from asdffs.format.block_header import BlockHeader
+from asdffs.format.block_header import FORM_48, BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import each
 from asdffs.scheduling import CHUNK, WorkerThreads

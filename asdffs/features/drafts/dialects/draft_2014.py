@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from asdffs.format.block_form import FORM_44, BlockRules, form_44
+from asdffs.format.block_header import FORM_44, BlockRules, form_44
 from asdffs.format.constants import BLOCK_MAGIC, DRAFT_MAGIC
-from asdffs.format.header import Header, build_header
+from asdffs.format.text import Header, build_header
 
 #: The only version that was ever written.
 VERSION: Final = (0, 1, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from asdffs.features.drafts.dialects.draft_2014 import DraftDialect
-from asdffs.format.block_form import FORM_36, FORM_40, FORM_44, FORM_48, BlockRules
+from asdffs.format.block_header import FORM_36, FORM_40, FORM_44, FORM_48, BlockRules
 
 
 class Draft2015(DraftDialect):

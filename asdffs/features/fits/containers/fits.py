@@ -24,8 +24,8 @@ from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotA
 from asdffs.features.fits.hdus.cards import sum_of, with_integer, with_sums, with_text
 from asdffs.features.fits.hdus.hdus import RECORD, Hdu, filled, read_hdus
 from asdffs.format.container import Embedded, Read, Region
-from asdffs.format.difference import difference
 from asdffs.format.plan import Move, Plan, Write
+from asdffs.format.text import difference
 
 _NAME: Final = "ASDF"
 _PREFIX: Final = "fits:"

@@ -1,4 +1,4 @@
-"""The differing part of two texts, beside a comparison byte by byte."""
+"""What differs in two texts is found as byte by byte; searching in pieces finds the same as searching at once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from asdffs.format import difference as differences
 from asdffs.format import plan
-from asdffs.format.difference import common_prefix, common_suffix, difference
+from asdffs.format import text as texts
+from asdffs.format.text import common_prefix, common_suffix, difference
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 100])
 def test_as_byte_by_byte(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(differences, "_COMPARE", 8)
+    monkeypatch.setattr(texts, "_COMPARE", 8)
     rng = random.Random(size)
     for _ in range(300):
         old = bytes(rng.choices(b"ab", k=size))
@@ -31,7 +31,7 @@ def test_as_byte_by_byte(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 8, 9, 40])
 def test_what_is_the_same_at_both_ends(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(differences, "_COMPARE", 8)
+    monkeypatch.setattr(texts, "_COMPARE", 8)
     rng = random.Random(size)
     for _ in range(300):
         same, end = bytes(rng.choices(b"ab", k=size)), bytes(rng.choices(b"ab", k=rng.randrange(20)))
@@ -41,3 +41,14 @@ def test_what_is_the_same_at_both_ends(monkeypatch: pytest.MonkeyPatch, size: in
         most = rng.randrange(least + 1)
         wanted = next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
         assert common_suffix(one, other, most) == wanted
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_crosses_the_ends_of_pieces_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_PIECE", 4)
+    chance = random.Random(seed)
+    for _ in range(300):
+        text = bytes(chance.choices(b"\n.x", k=chance.randrange(30)))
+        what = bytes(chance.choices(b"\n.", k=chance.randint(1, 6)))
+        start = chance.randrange(35)
+        assert texts.find_in_pieces(text, what, start) == text.find(what, start), (text, what, start)
