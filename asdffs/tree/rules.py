@@ -53,9 +53,7 @@ def check_tree(tape: Tape, *, unique: bool) -> list[int]:
         return []
     if tape.kind[0] not in MAPPINGS:
         what = "scalar" if tape.kind[0] == SCALAR else "sequence"
-        if what == "sequence" or tape.scalar(0):
-            _refuse(tape, 0, f"the tree must be a mapping, and this is a {what}")
-        return []
+        _refuse(tape, 0, f"the tree must be a mapping, and this is a {what}")
     if tape.tags.get(0) == YAML_TAGS + "set":
         _refuse(tape, 0, f"a mapping cannot have the tag {YAML_TAGS}set")
     _check_tags(tape)

@@ -78,6 +78,10 @@ class StoppedError(Exception):
     """Reading was stopped because ``go_on`` returned False."""
 
 
+#: Roots that stand for a tree without values.
+_NULL_TREES: Final = frozenset({"~", "null", "Null", "NULL", "''", '""'})
+
+
 class Tape:
     """The rows of one document; none if it has no document.
 
@@ -132,6 +136,11 @@ class Tape:
         except yaml.YAMLError as err:
             raise syntax_error(err, self.text) from err
         self._anchored.clear()
+        if self.kind == bytes([SCALAR]) and self._is_null(self.text[self.content(0) : self.end[0]]):
+            self.kind[0] = MAPPING  # the asdf library reads no tree as an empty one
+
+    def _is_null(self, root: str) -> bool:
+        return not root or (0 not in self.tags and root in _NULL_TREES)
 
     def _parse(self, go_on: Callable[[], bool]) -> None:
         loader = _Loader(_Stream(self.text))
@@ -307,7 +316,7 @@ class Tape:
 
     def column(self, row: int) -> int:
         """Return the column, from 0, of the keys or dashes of a collection in block style."""
-        return column_of(self.text, self.content(row))
+        return column_of(self.text, self.content(row)) if self.next[row] > row + 1 else 0  # of a tree that is null
 
     # -- rows of a collection --------------------------------------------------
 

@@ -302,6 +302,8 @@ def _added(text: str, found: Location, path: Path, new: NewValue, *, create: boo
     entry, before = _block_entry([*names, *map(str, rest)], new, box.column, newline)
     start = _line_end(text, box.last_end)
     entry = entry.rstrip("\r\n")
+    if written := text[box.start : found.end] if box.number == 0 else "":  # the tree is null, and says so
+        return Edit(path, box.start, written, newline + entry, box.line, path, -len(newline) - before)
     if start == box.last_end and text[start - 1 : start] == "\n":
         return Edit(path, start, "", entry + newline, box.line, path, -before)
     return Edit(path, start, "", newline + entry, box.line, path, -len(newline) - before)
