@@ -1,7 +1,7 @@
 """Protocols of the disk: ``Backend`` is one open file, ``Folder`` is its directory.
 
 All higher layers run the same on real files, in memory and in a crash simulation.  The implementations are
-``file_backend``, ``memory_backend``, ``overlay``, ``window`` and ``remote/backend``; all pass
+``file_backend``, ``overlay``, ``window`` and ``remote/backend``; all pass
 ``tests/contract/test_backends.py``, the last three its part about reading.  Only one thread at a time may use a
 backend.
 """

@@ -314,8 +314,7 @@ def test_a_pending_change_of_a_killed_mount_is_seen(tmp_path: Path) -> None:
     """Without the lock the journal is not replayed; what it holds is exploded all the same."""
     from support.changes import CHANGES, NAME
     from support.crashes import record
-
-    from asdffs.storage.memory_backend import MemoryFolder
+    from support.memory import MemoryFolder
 
     change = CHANGES["tree, longer, fits"]
     steps = record(folder := MemoryFolder({NAME: change.start}), lambda: change.run(folder))

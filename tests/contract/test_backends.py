@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from support.filesystems import KINDS, filesystem
+from support.memory import MemoryFolder
 from support.web_server import WebServer
 
 from asdffs.features.remote.backend import RemoteFolder
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Backend, Folder, read_bytes, read_into
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.overlay import OverlayBackend, Segment
 from asdffs.storage.record import RecordImage
 from asdffs.storage.remote_options import RemoteOptions

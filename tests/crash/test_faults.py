@@ -19,13 +19,13 @@ from crash.test_simulated import Case, check, check_block, copied
 from support.changes import CHANGES, NAME, Promising, replace_tree
 from support.crashes import Crash, record
 from support.filesystems import filesystem
+from support.memory import MemoryFolder
 from support.mounts import run
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
-from asdffs.storage.memory_backend import MemoryFolder
 
 STREAMED = odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
 CHOSEN = [name for name in CHANGES if "content" not in name]

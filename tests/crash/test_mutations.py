@@ -14,10 +14,10 @@ import pytest
 from crash.test_simulated import Case, check, copied, state_of
 from support.changes import CHANGES, NAME, Promising, write_content
 from support.crashes import Disk, Event, disks, record
+from support.memory import MemoryFolder
 
 from asdffs.document.opening import open_in_folder
 from asdffs.errors import AsdffsError
-from asdffs.storage.memory_backend import MemoryFolder
 
 pytestmark = pytest.mark.long
 

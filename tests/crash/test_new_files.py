@@ -6,10 +6,10 @@ import random
 
 import pytest
 from support.crashes import disks, record
+from support.memory import MemoryFolder
 
 from asdffs.errors import LockedError, NameExistsError
 from asdffs.storage.backend import Backend
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.new_file import write_new, write_over
 
 OLD, NEW = b"old" * 400, b"new" * 900

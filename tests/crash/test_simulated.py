@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 from support.changes import CHANGES, NAME, Change, random_changes
 from support.crashes import Event, disks, record
+from support.memory import MemoryFolder
 from support.plans import scan
 
 from asdffs.codecs import seeking
@@ -24,7 +25,6 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage import journal
-from asdffs.storage.memory_backend import MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 #: What slots of a compressed block grow by: a block of the disk of the simulator.

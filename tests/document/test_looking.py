@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from support.changes import NAME
+from support.memory import MemoryFolder
 from support.processes import until
 from support.samples import block_bytes
 from support.yaml_trees import HEAD
@@ -17,7 +18,6 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import WorkerThreads
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.tree.tape import Tape
 
 COUNT = 1000

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from support.arrays import tree_file
 from support.crashes import record
+from support.memory import MemoryFolder
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file
 
@@ -31,7 +32,6 @@ from asdffs.errors import (
 from asdffs.format.plan import Plan, Write
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.journal import Journal
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.payload import PAYLOAD_SUFFIX, temporary_prefix
 from asdffs.storage.record import Fill, make_record
 from asdffs.storage.recovery import Outcome, recover

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.changes import NAME, STRATEGIES
+from support.memory import MemoryFolder
 from support.samples import DATA, MASK, block_bytes, odd_file
 
 from asdffs.document.document import Document
@@ -15,7 +16,6 @@ from asdffs.errors import StaleFileError
 from asdffs.format.layout import Padding
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import Backend
-from asdffs.storage.memory_backend import MemoryFolder
 
 
 class Nosy(SingleThread):

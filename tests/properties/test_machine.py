@@ -8,6 +8,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.memory import MemoryFolder
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 
@@ -15,7 +16,6 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage.gap import STRATEGIES
-from asdffs.storage.memory_backend import MemoryFolder
 
 NAME = "f.asdf"
 TAILS = {"plain": [block_bytes(MASK)], "streamed": [header_bytes(b"", flags=1, md5=False) + MASK]}

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.memory import MemoryFolder
 
 from asdffs.errors import LockedError, RecoveryError
 from asdffs.format.plan import Plan, Write
 from asdffs.storage.file_backend import FileBackend, FileFolder
 from asdffs.storage.journal import Journal, read_owner
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.record import Gap, Kind, RecordImage, make_record
 from asdffs.storage.recovery import Outcome, recover

@@ -11,10 +11,10 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.layout import Padding
 from asdffs.scheduling import WorkerThreads
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 from support.drafts import block_36, draft
+from support.memory import MemoryFolder
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, lz4_block, odd_file, zlib_block
 
 NAME = "f.asdf"

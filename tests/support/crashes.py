@@ -14,8 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from asdffs.storage.memory_backend import MemoryFolder
-from asdffs.storage.memory_file import MemoryFile, MemoryStep
+from support.memory import MemoryFile, MemoryFolder, MemoryStep
 
 SECTOR = 512
 

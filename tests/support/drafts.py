@@ -7,7 +7,7 @@ from pathlib import Path
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
-from asdffs.storage.memory_backend import MemoryFolder
+from support.memory import MemoryFolder
 
 FOLDER = Path(__file__).parent.parent / "data" / "drafts"
 SAMPLES = sorted(FOLDER.glob("*/*.asdf"))

@@ -36,7 +36,6 @@ from asdffs.storage.backend import PhysicalExtent
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.record import make_insertion, make_record
 from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
 from asdffs.tree.locating import locate
@@ -49,6 +48,7 @@ from support.drafts import SAMPLES
 from support.fits_files import FORMS, with_blocks, write_fits
 from support.fuzzed import NUMBERS, STARTS, WORDS, mutated_of, tangled
 from support.fuzzed_bases import FOLDER, JSON, READ, Reader, Source, words_in
+from support.memory import MemoryFolder
 from support.samples import write_sample
 from support.zarr_files import Zarr, zarr_file
 

@@ -32,7 +32,6 @@ from asdffs.features.remote.listing import Prefix
 from asdffs.features.remote.store_transport import StoreTransport
 from asdffs.features.remote.transport import RequestError, Validator
 from asdffs.features.remote.web_transport import WebTransport
-from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import parse_url
 from asdffs.tree.conditions import parse_condition
@@ -41,6 +40,7 @@ from support.arrays import tree_file
 from support.daf_stores import generated, tree_of
 from support.fuzzed import NUMBERS, STARTS, mutated_of
 from support.fuzzed_bases import FOLDER, JSON, Reader, words_in
+from support.memory import MemoryFolder
 
 # -- catalogues -----------------------------------------------------------------
 

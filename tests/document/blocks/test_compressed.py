@@ -13,6 +13,7 @@ import asdf
 import numpy as np
 import pytest
 from support import codecs
+from support.memory import MemoryFolder
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.codecs.base import name_of
@@ -31,7 +32,6 @@ from asdffs.errors import (
     SpoolFullError,
 )
 from asdffs.scheduling import SingleThread
-from asdffs.storage.memory_backend import MemoryFolder
 
 CODECS = sorted(codecs.CODECS)
 RNG = np.random.default_rng(11)

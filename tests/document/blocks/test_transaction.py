@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 from support.crashes import record
+from support.memory import MemoryFolder
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, odd_file
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
-from asdffs.storage.memory_backend import MemoryFolder
 
 NAME = "f.asdf"
 PADDED = odd_file(padding=b" " * 900)

@@ -14,12 +14,12 @@ from support.changes import NAME
 from support.crashes import disks, record
 from support.daf_clients import packed
 from support.daf_live import Client, State
+from support.memory import MemoryBackend, MemoryFolder
 
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.features.daf.splicing import new_store
 from asdffs.features.daf.tree_files import read_store
 from asdffs.format.layout import Padding
-from asdffs.storage.memory_backend import MemoryBackend, MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 SETTINGS = Settings(growth="insert", padding=Padding(minimum=512, alignment=512, reserve=512))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.crashes import disks, record
 from support.fits_files import TREE, Form, with_blocks, write_fits
+from support.memory import MemoryFolder
 
 from asdffs.document.opening import Settings, open_in_folder
-from asdffs.storage.memory_backend import MemoryFolder
 
 NAME = "jw_cal.fits"
 SHORT, MIDDLE, LONG = (b"observer: " + b"v" * length for length in (9, 700, 3000))
