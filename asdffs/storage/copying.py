@@ -1,112 +1,97 @@
-"""Copies bytes between open files.
+"""Copy bytes between files without reading them: by sharing if the file system can, else in the kernel.
 
-Between files on local disks, two threads copy more bytes at a time than the kernel alone (copy_file_range): one reads
-while the other writes.  Elsewhere the kernel is asked first, because a network file system may copy on the server.
+Sharing (reflinks, on XFS, btrfs, bcachefs) needs the same alignment to file-system blocks in both files.  The
+rest at both ends is copied.  Nothing is durable before a sync.  Any thread may use it, one at a time for each
+target.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from asdffs.scheduling import CHUNK
+from asdffs.storage.backend import Backend, Folder
 
 #: Errors of copy_file_range if it cannot copy between these two files at all.
 _NO_COPY_RANGE: Final = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 )
-#: Bytes that a thread copies at a time; fewer bytes than ``_LARGE`` are not worth a second thread.
-_PIECE: Final = 1 << 20
-_LARGE: Final = 8 << 20
+#: Bytes that the kernel copies at a time, so that progress is visible, and a signal is handled in between.
+_AT_ONCE: Final = 64 << 20
+#: Fewer file-system blocks than this are copied: aligning them would take more space than sharing saves.
+_WORTH: Final = 16
 
 
 def copy_bytes(source: int, start: int, target: int, to: int, length: int) -> None:
     """Copy ``length`` bytes from ``start`` of one file descriptor to ``to`` of another file.  Raises ``OSError``.
 
-    If it fails, any of the bytes may have been copied.
+    The kernel copies them if it can: a network file system may do so on the server.  If it fails, any of the bytes
+    may have been copied.
     """
-    if length >= _LARGE and (os.cpu_count() or 1) > 1 and _on_disk(source) and _on_disk(target):
-        _Copy(source, start, target, to, length).run()
-    else:
-        _copy_by_kernel(source, start, target, to, length)
-
-
-def _on_disk(fd: int) -> bool:
-    """Return whether the file system is on a block device; those of networks have device numbers without one."""
-    return os.major(os.fstat(fd).st_dev) != 0
-
-
-class _Copy:
-    """One copy, by the calling thread and another one, which take pieces in turn."""
-
-    def __init__(self, source: int, start: int, target: int, to: int, length: int) -> None:
-        self._source, self._start = source, start
-        self._target, self._to = target, to
-        self._length = length
-        self._places = iter(range(0, length, _PIECE))  # each piece goes to one thread: a step of it is atomic
-        self._failed = False
-        self._errors: list[BaseException] = []
-
-    def run(self) -> None:
-        helper = threading.Thread(target=self._copy, name="copying", daemon=True)
-        try:
-            helper.start()
-        except RuntimeError:  # the system has no more threads: this one copies everything
-            self._copy()
-        else:
-            self._copy()
-            self._await(helper)
-        if self._errors:
-            raise self._errors[0]
-
-    def _await(self, helper: threading.Thread) -> None:
-        """Wait for the other thread: afterwards, nothing may write into the file any more."""
-        while helper.is_alive():
-            try:
-                helper.join()
-            # an interrupt, however many come: the other thread ends after its piece
-            except BaseException as err:  # noqa: BLE001
-                self._fail(err)
-
-    def _copy(self) -> None:
-        try:
-            buffer = memoryview(bytearray(_PIECE))
-            for place in self._places:
-                if self._failed:
-                    return
-                self._copy_piece(place, buffer[: min(_PIECE, self._length - place)])
-        # ``run`` raises it: a thread that ended silently would leave a piece out
-        except BaseException as err:  # noqa: BLE001
-            self._fail(err)
-
-    def _fail(self, error: BaseException) -> None:
-        self._errors.append(error)
-        self._failed = True
-
-    def _copy_piece(self, place: int, piece: memoryview) -> None:
-        done = 0
-        while done < len(piece):
-            count = os.preadv(self._source, [piece[done:]], self._start + place + done)
-            if count == 0:
-                raise _shorter()
-            done += os.pwrite(self._target, piece[done : done + count], self._to + place + done)
-
-
-def _copy_by_kernel(source: int, start: int, target: int, to: int, length: int) -> None:
     while length > 0:
         try:
-            copied = os.copy_file_range(source, target, length, start, to)
+            copied = os.copy_file_range(source, target, min(length, _AT_ONCE), start, to)
         except (OSError, AttributeError) as err:  # not supported for these files, or on this system
             if isinstance(err, OSError) and err.errno not in _NO_COPY_RANGE:
                 raise
-            piece = os.pread(source, min(length, CHUNK), start)
-            copied = os.pwrite(target, piece, to)
+            copied = os.pwrite(target, os.pread(source, min(length, CHUNK), start), to)
         if copied == 0:
-            raise _shorter()
+            raise OSError(errno.EIO, "the file became shorter while it was copied")
         start, to, length = start + copied, to + copied, length - copied
 
 
-def _shorter() -> OSError:
-    return OSError(errno.EIO, "the file became shorter while it was copied")
+class Stretch(NamedTuple):
+    """``length`` bytes from ``offset`` of ``backend``."""
+
+    backend: Backend
+    offset: int
+    length: int
+
+
+def misplaced(stretch: Stretch, target: Backend, to: int) -> int:
+    """Return by how many bytes ``stretch`` must move on from ``to`` in ``target`` to be shared.
+
+    0 if it is too small to be shared.
+    """
+    unit = target.unit()
+    return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
+
+
+def probe_name(name: str) -> str:
+    """Return the name of a probe file for the temporary file ``name``.
+
+    Cleaning up after a crash finds both by the same prefix.
+    """
+    return f"{name.removesuffix('.tmp')}-probe.tmp"
+
+
+def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: Callable[[int], object]) -> None:
+    """Copy or share the bytes of ``stretch`` to offset ``to`` of ``target``, a file of ``folder``.
+
+    ``step(bytes)`` is called as it goes on.  Raises ``OSError``.
+    """
+    shared = _share(folder, stretch, target, to)
+    for start, stop in ((0, shared.start), (shared.stop, stretch.length)):
+        for place in range(start, stop, _AT_ONCE):
+            length = min(_AT_ONCE, stop - place)
+            folder.copy_range(stretch.backend, stretch.offset + place, target, to + place, length)
+            step(length)
+    step(len(shared))
+
+
+def _share(folder: Folder, stretch: Stretch, target: Backend, to: int) -> range:
+    """Share as many bytes as possible, and return their range in ``stretch``."""
+    unit = target.unit()
+    start = -stretch.offset % unit
+    stop = start + (stretch.length - start) // unit * unit
+    none = range(0)
+    if (stretch.offset - to) % unit or stop <= start:
+        return none
+    try:
+        folder.clone_range(stretch.backend, stretch.offset + start, target, to + start, stop - start)
+    except OSError:  # the caller copies the bytes instead
+        return none
+    return range(start, stop)

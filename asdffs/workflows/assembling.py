@@ -15,7 +15,7 @@ from asdffs.format.block_index import build_block_index
 from asdffs.format.layout import Padding
 from asdffs.format.text import complete_last_line, ends_with_tree
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.sharing import Stretch, misplaced, transfer
+from asdffs.storage.copying import Stretch, misplaced, transfer
 
 
 class Part(NamedTuple):

@@ -3,7 +3,7 @@
 All files are first written under temporary names, so an error or an interrupt there leaves the directory unchanged.
 Then an old ``STEM.asdf`` is removed, the block files get their names, and ``STEM.asdf`` gets its name last.  So if
 ``STEM.asdf`` exists, the exploded form is complete and has no other files.  The source is never overwritten.  Stored
-bytes do not pass through Python (``storage/sharing``).
+bytes do not pass through Python (``storage/copying``).
 
 Several threads write block files, each its own file.  Only one explosion at a time runs in a directory.
 """
@@ -36,10 +36,10 @@ from asdffs.errors import (
 )
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.copying import Stretch, misplaced, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.payload import temporary_prefix
-from asdffs.storage.sharing import Stretch, misplaced, transfer
 from asdffs.workflows.exploded_names import block_file_name
 from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
 from asdffs.workflows.external import find_externals

@@ -29,7 +29,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.beneath import is_below
-from asdffs.storage.sharing import probe_name
+from asdffs.storage.copying import probe_name
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
 

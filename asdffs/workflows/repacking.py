@@ -24,7 +24,7 @@ from asdffs.errors import AsdffsError, NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.sharing import Stretch, probe_name
+from asdffs.storage.copying import Stretch, probe_name
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.cloud_profile import PIECE, Storing, cloud_order, cloud_storing
 from asdffs.workflows.exploded_files import can_share

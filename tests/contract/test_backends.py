@@ -82,9 +82,9 @@ def window(tmp_path: Path, *, writable: bool) -> Backend:
 
 
 def overlay(tmp_path: Path) -> Backend:
-    """Made of an image, bytes from another place, a zero, and another image."""
+    """Made of an image, bytes from another place, zeros, and another image."""
     base = on_disk(tmp_path, b"?" * 9 + CONTENT[5:-251], writable=False)
-    origin = [Segment(0, 5), Segment(5, SIZE - 251, origin=9), Segment(SIZE - 251, SIZE, origin=None)]
+    origin = [Segment(0, 5), Segment(5, SIZE - 251, origin=9), Segment(SIZE - 251, SIZE, payload=bytes(251))]
     images = RecordImage(0, b"", CONTENT[:5]), RecordImage(SIZE - 250, b"", CONTENT[-250:])
     return OverlayBackend.of_images(base, SIZE, images, origin)
 

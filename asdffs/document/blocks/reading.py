@@ -24,7 +24,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
 from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.storage.sharing import Stretch
+from asdffs.storage.copying import Stretch
 
 _CUT_OFF: Final = "the file ends inside this block"
 #: File sizes have 63 bits.

@@ -59,8 +59,8 @@ from asdffs.features.daf.tree_files import TreeStore
 from asdffs.format.block_header import RULES_1, new_header
 from asdffs.format.layout import Padding
 from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.copying import Stretch, transfer
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.sharing import Stretch, transfer
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 
 #: Alignment of large contents, in bytes.  The kernel copies aligned data by whole folios of pages, nearly twice as
