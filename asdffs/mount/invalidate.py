@@ -16,7 +16,7 @@ from typing import Final
 from asdffs.mount.dropper import Order, PageDropper
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
-from asdffs.vfs.kernel import PageRange
+from asdffs.vfs.coherence import PageRange
 from asdffs.vfs.namespace import Node
 
 #: How long a write waits for read-only mmaps of the same bytes, in seconds.  They may be updated after it, too.
@@ -28,7 +28,7 @@ _LONGEST: Final = 1.0
 
 
 class Invalidator:
-    """Notifies the kernel of changes of one document; a ``Kernel`` (``vfs/kernel``).
+    """Notifies the kernel of changes of one document; a ``Kernel`` (``vfs/coherence``).
 
     ``place``: absolute path of the mount point.  ``inside``: path of the document's directory in the mount, such as
     ``/sub/a.asdf.d``; empty if the document is the root.  ``dropper``: that of the mount.
@@ -78,7 +78,7 @@ class Invalidator:
                 self._notice = 0  # the next request does not wait for it again
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
-        """Make the kernel write back and drop its pages of ``regions``; see ``vfs/kernel``."""
+        """Make the kernel write back and drop its pages of ``regions``; see ``vfs/coherence``."""
         tickets = {
             self._dropper.add(Order(self._path(region.node), region.start, region.length)): region.node
             for region in regions

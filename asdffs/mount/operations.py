@@ -38,8 +38,9 @@ from asdffs.mount.protocol import (
 from asdffs.mount.structures import Header, OpenAnswer, StatisticsAnswer
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Areas, check_same, document_of
-from asdffs.vfs.attributes import Attributes, User
+from asdffs.vfs.attributes import Attributes
 from asdffs.vfs.inodes import Place
+from asdffs.vfs.namespace import User
 
 if TYPE_CHECKING:
     from asdffs.mount.passthrough import Passthrough
@@ -113,17 +114,15 @@ class Operations:
         vfs, item, valid = document_of(place), place.item, asked.valid
         handle = asked.handle if valid & SetFlag.HANDLE else None
         if valid & SetFlag.MODE:
-            vfs.metadata.chmod(item, stat.S_IMODE(asked.mode))
+            vfs.chmod(item, stat.S_IMODE(asked.mode))
         if valid & (SetFlag.UID | SetFlag.GID):
-            vfs.metadata.chown(
-                item, asked.user if valid & SetFlag.UID else -1, asked.group if valid & SetFlag.GID else -1
-            )
+            vfs.chown(item, asked.user if valid & SetFlag.UID else -1, asked.group if valid & SetFlag.GID else -1)
         if valid & SetFlag.KILL_PRIVILEGES:
-            vfs.metadata.drop_privileges(item)
+            vfs.drop_privileges(item)
         if valid & SetFlag.SIZE:
             vfs.truncate(item, asked.size, handle)
         if valid & (SetFlag.ATIME | SetFlag.MTIME):
-            vfs.metadata.utimens(item, *times_of(asked))
+            vfs.utimens(item, *times_of(asked))
         return _attributes_of(*_NOT_KEPT) + status(vfs.attributes(item, handle))
 
     def readlink(self, place: Place, header: Header, asked: structures.Nothing) -> Answer:
@@ -248,7 +247,7 @@ class Operations:
         handle = place.area.open(place.item, write=write, truncate=bool(asked.flags & os.O_TRUNC))
         with self._given(place, handle):
             if asked.more & protocol.OPEN_KILL_PRIVILEGES and write:
-                document_of(place).metadata.drop_privileges(place.item)
+                document_of(place).drop_privileges(place.item)
             return OPEN_ANSWER.pack(self._opened(place, handle, write=write))
 
     @contextlib.contextmanager
@@ -304,7 +303,7 @@ class Operations:
         vfs, payload = document_of(place), asked.payload[: asked.size]
         mapped = bool(asked.flags & protocol.WRITE_CACHE)
         if asked.flags & protocol.WRITE_KILL_PRIVILEGES:
-            vfs.metadata.drop_privileges(place.item)
+            vfs.drop_privileges(place.item)
         if mapped or not vfs.write_fast(asked.handle, asked.offset, payload):
             vfs.write(asked.handle, asked.offset, payload, mapped=mapped)
         return _written(len(payload))
@@ -356,7 +355,7 @@ class Operations:
 
     def setxattr(self, place: Place, header: Header, asked: structures.SetAttribute) -> Answer:
         """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
-        document_of(place).metadata.set_xattr(place.item, asked.name, bytes(asked.value[: asked.size]))
+        document_of(place).set_xattr(place.item, asked.name, bytes(asked.value[: asked.size]))
         return b""
 
     def removexattr(self, place: Place, header: Header, asked: structures.Name) -> Answer:

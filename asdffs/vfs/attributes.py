@@ -1,4 +1,4 @@
-"""Attributes of nodes, as stat(2) shows them, and their owner.
+"""Attributes of nodes, as stat(2) shows them.
 
 The caller holds the main lock.
 """
@@ -9,7 +9,7 @@ import os
 from typing import Literal, NamedTuple
 
 from asdffs.document.document import Document
-from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
+from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, Owner
 from asdffs.views.base import Options
 
 #: What a name leads to.  Those behind ``link`` are only in the directory of an archive.
@@ -39,13 +39,6 @@ class Attributes(NamedTuple):
     steady: bool = True
 
 
-class User(NamedTuple):
-    """The user and group of a program."""
-
-    uid: int
-    gid: int
-
-
 class Shown(NamedTuple):
     """The user's choices for how nodes are shown.
 
@@ -57,25 +50,6 @@ class Shown(NamedTuple):
     gid: int | None = None
     umask: int = 0
     views: Options = Options()
-
-
-class Owner(NamedTuple):
-    """The owner of the nodes: permission bits, user and group of the ASDF file, and its mtime in ns.
-
-    ``chosen``: the user and group that the mount options set for all nodes; None for each that they do not set.
-    """
-
-    mode: int
-    uid: int
-    gid: int
-    mtime_ns: int
-    chosen: tuple[int | None, int | None] = (None, None)
-
-    def of_new(self, by: User | None) -> User:
-        """Return the owner of a new node that program ``by`` creates.  None means the mount itself creates it."""
-        uid, gid = self.chosen
-        by = by or User(self.uid, self.gid)
-        return User(by.uid if uid is None else uid, by.gid if gid is None else gid)
 
 
 def attributes_of(node: Node) -> Attributes:
@@ -93,7 +67,7 @@ def attributes_of(node: Node) -> Attributes:
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:
-    """Return the owner of the nodes in the mount of ``document``: that of the open file.  Raises ``OSError``.
+    """Return the attributes of nodes in the mount of ``document``: those of the open file.
 
     The path may lead to another file by now, with other permissions.
     """
@@ -104,7 +78,6 @@ def owner_of(document: Document, shown: Shown) -> Owner:
         now.access.user if shown.uid is None else shown.uid,
         now.access.group if shown.gid is None else shown.gid,
         now.mtime_ns,
-        (shown.uid, shown.gid),
     )
 
 

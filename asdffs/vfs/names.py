@@ -1,39 +1,34 @@
 """Names of the mount: look up, create, rename, link and remove them.
 
-There are three kinds of names: entries of views (fixed), ``tree.yaml`` (its node may change; a rename onto it is a
-save), and scratch (anything else in the root and in ``blocks/``).  The caller holds the main lock.
+This module checks what holds for all directories; the kind of each (``directories``) decides the rest.  It also puts
+together the root: one directory for each view in the registry.  The caller holds the main lock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 
+from asdffs import registry
 from asdffs.document.document import Document
 from asdffs.document.saves.keeping import Left
 from asdffs.errors import (
     CrossViewError,
     FileExpectedError,
-    InUseError,
+    GoneError,
+    MountError,
     NameExistsError,
     NameTooLongError,
     NoSuchNameError,
     NotDirectoryError,
-    NotPermittedError,
     ReadOnlyError,
+    Remedy,
 )
-from asdffs.vfs import changeable as changing
-from asdffs.vfs.attributes import Owner, User
-from asdffs.vfs.changeable import changeable
-from asdffs.vfs.coherence import Coherence
-from asdffs.vfs.entries import ViewEntries
-from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of
-from asdffs.vfs.scratch import Spool, SpoolFile
-from asdffs.vfs.scratch_names import ScratchNames
-from asdffs.vfs.shared_pages import SharedPages
-from asdffs.vfs.shown_views import check_alone, views_of
-from asdffs.vfs.staging import TREE, Staging, spooled
-from asdffs.vfs.tree_name import TreeName
+from asdffs.vfs.directories import BlocksDirectory, Parts, TreeDirectory, left_in
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, User, kind_of, number_of
+from asdffs.vfs.staging import TREE
 from asdffs.views.base import Options, View
 
 _LONGEST_NAME = 255
@@ -44,54 +39,53 @@ STATUS = ".asdffs"
 class Names:
     """The namespace of one document.  ``number``: the inode number of its root."""
 
-    def __init__(
-        self,
-        document: Document,
-        spool: Spool,
-        owner: Owner,
-        coherence: Coherence,
-        pages: SharedPages,
-        staging: Staging,
-        options: Options | None = None,
-        *,
-        number: int = ROOT_NUMBER,
-    ) -> None:
+    def __init__(self, document: Document, parts: Parts, options: Options, *, number: int = ROOT_NUMBER) -> None:
         self._document = document
-        self._owner = owner
-        self._scratch = ScratchNames(spool, owner)
-        self._views: dict[DirectoryNode, View] = {}
-        self._staging = staging
-        self.entries = ViewEntries(self._views, document.scheduler, coherence, pages)
-        self.root = self._show(options or Options(), number)
-        self._tree = TreeName(self.root, staging, shown=not (options and options.layout))
+        self._parts = parts
+        self._staging = parts.staging
+        views = views_of(document, options)
+        self.views: Collection[View] = views.values()
+        self._folders = {name: self._directory(view, number) for name, view in views.items()}
+        if options.layout:
+            check_alone(options.layout, views.get(options.layout), document)
+            self.root = self._root_of_view(views, options.layout, number)
+        else:
+            self.root = self._root(views, number)
 
-    def _show(self, options: Options, number: int) -> DirectoryNode:
-        """Create the directories of the views and return the root, whose inode number is ``number``.
+    # -- the root -------------------------------------------------------------
 
-        The root contains these directories, or is the directory of the only view that is shown (``layout``).
-        """
-        views = views_of(self._document, options)
-        nodes = {name: self._directory(view, number_of(number, view.directory)) for name, view in views.items()}
-        self._views.update((nodes[name], view) for name, view in views.items())
-        if not options.layout:
-            root = self._directory(None, number)
-            for name, view in views.items():
-                node = root.fixed[view.directory] = nodes[name]
-                node.stands_at(root, view.directory)
-                node.shape = 0
-            return root
-        check_alone(options.layout, views.get(options.layout), self._document)
-        root = nodes[options.layout]
+    def _directory(self, view: View, number: int) -> DirectoryNode:
+        """Return the directory of a view in a root with the inode number ``number``."""
+        owner, number = self._parts.owner, number_of(number, view.directory)
+        owner = owner._replace(mode=_searchable(owner.mode))
+        if view.scratch:
+            return BlocksDirectory(owner, self._parts, view=view, born_ns=owner.mtime_ns, number=number)
+        return kind_of(view)(owner, view=view, born_ns=owner.mtime_ns, number=number)
+
+    def _root(self, views: dict[str, View], number: int) -> DirectoryNode:
+        """Return a root with ``tree.yaml`` and a directory for each view."""
+        owner = self._parts.owner
+        owner = owner._replace(mode=_searchable(owner.mode))
+        root = TreeDirectory(owner, self._parts, number=number, born_ns=owner.mtime_ns)
+        for name, view in views.items():
+            node = root.fixed[view.directory] = self._folders[name]
+            node.stands_at(root, view.directory)
+            node.shape = 0
+        if self._staging.node is not None:
+            root.show_tree(self._staging.node)
+        return root
+
+    def _root_of_view(self, views: dict[str, View], name: str, number: int) -> DirectoryNode:
+        """Return the directory of a view as the root; ``STATUS`` can be reached, but is not listed."""
+        root = self._folders[name]
         root.number = number
-        status = next(node for node, view in self._views.items() if view.directory == STATUS)
-        root.hidden[STATUS] = status
+        status = root.hidden[STATUS] = next(
+            self._folders[other] for other, view in views.items() if view.directory == STATUS
+        )
         status.stands_at(root, STATUS)
         return root
 
-    @property
-    def views(self) -> Collection[View]:
-        """All views of the mount."""
-        return self._views.values()
+    # -- lookups --------------------------------------------------------------
 
     def find(self, folder: Node, name: str) -> Node:
         """Return the node of that name.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``NameTooLongError``."""
@@ -100,7 +94,7 @@ class Names:
         try:
             return folder.find(name)
         except KeyError:
-            self._check_length(name)
+            _check_length(name)
             raise NoSuchNameError("no such file in the mount", path=name) from None
 
     def walk(self, path: str) -> Node:
@@ -110,101 +104,87 @@ class Names:
             node = self.find(node, part)
         return node
 
+    # -- checks ---------------------------------------------------------------
+
+    def check_there(self, node: Node) -> None:
+        """Raise ``GoneError`` or ``NoSuchNameError`` if no name leads to ``node`` any more, and no handle.
+
+        The view is asked even for an open one: it may give the file other content.
+        """
+        if node.names <= 0 and not node.opens:
+            raise GoneError("has no name any more", path=node.path)
+        if node.folder is not None and node.name in node.folder.leaving:
+            raise NoSuchNameError("is being removed", path=node.path)
+        if node.shape is None or node.shape == self._document.changes.shape:
+            return
+        try:
+            if self.walk(node.path) is not node:
+                raise GoneError("its name leads to another file", path=node.path)
+            node.shape = self._document.changes.shape
+        except (GoneError, NoSuchNameError, NotDirectoryError):
+            if not node.opens:
+                raise
+
+    def check_changeable(self, node: Node) -> None:
+        """Raise ``ReadOnlyError``, or as ``check_there``, if the node may not be changed."""
+        self.check_writable()
+        self.check_there(node)
+
+    def check_writable(self) -> None:
+        """Raise ``ReadOnlyError`` if nothing in the mount may be changed."""
+        if not self._document.writable:
+            raise ReadOnlyError("the mount is read-only")
+
+    # -- changes --------------------------------------------------------------
+
     def create(self, folder: Node, name: str, mode: int, by: User | None = None) -> FileNode:
         """Create an empty file that belongs to ``by``: scratch, an entry of a view, or the tree after an unlink.
 
         Raises ``NameExistsError``, ``NotPermittedError``, ``NameRefusedError``, ``ReadOnlyError``, ``OSError``.
         """
-        with self._tree.guard((folder, name)):
-            return self._create(self._free(folder, name, of_view=True), name, mode, by)
-
-    def _create(self, folder: DirectoryNode, name: str, mode: int, by: User | None) -> FileNode:
-        view = changeable(folder)
-        if view is not None:
-            return changing.create(view, folder, name, mode & 0o7777)
-        if self.entries.takes(folder, name):
-            return self.entries.add(folder, name)
-        node = self._scratch.new_file(folder, name, mode & 0o7777, by)
-        if self._tree.is_at(folder, name):
-            self._tree.create(node)
-        else:
-            folder.scratch[name] = node
-        node.stands_at(folder, name)
-        folder.touch()
-        return node
+        with self._guard((folder, name)):
+            return self._free(folder, name).create(name, mode & 0o7777, by)
 
     def mkdir(self, above: Node, name: str, mode: int, by: User | None = None) -> Node:
-        """Create a directory in scratch, or in a view that supports it; return it.  Raises as ``create``."""
+        """Create a directory; return it.  Raises as ``create``."""
         folder = self._free(above, name)
-        view = changeable(folder)
-        if view is not None:
-            changing.mkdir(view, folder, name)
-            return folder.find(name)
-        self._tree.check_free(folder, name, "a directory")
-        self._scratch.mkdir(folder, name, mode & 0o7777, by)
-        folder.touch()
+        folder.mkdir(name, mode & 0o7777, by)
         return folder.find(name)
 
-    def rmdir(self, above: Node, name: str) -> None:
-        """Remove an empty directory of scratch, or of a view that supports it.
-
-        Raises ``NotDirectoryError``, ``NotPermittedError``, ``NotEmptyError``, ``ReadOnlyError``.
-        """
-        folder, node = self._named(above, name)
-        view = changeable(folder)
-        if view is not None:
-            changing.rmdir(view, folder, name, node)
-            return
-        self._scratch.check_removable(node, name)
-        self._scratch.take_name(folder, name)
-        folder.touch()
-
     def symlink(self, above: Node, name: str, target: str, by: User | None = None) -> Node:
-        """Create a symbolic link in scratch; return it.  Raises as ``create``."""
+        """Create a symbolic link; return it.  Raises as ``create``."""
         folder = self._free(above, name)
-        if changeable(folder) is not None:
-            changing.refuse_link(name)
-        self._tree.check_free(folder, name, "a symbolic link")
-        self._scratch.symlink(folder, name, target, by)
-        folder.touch()
+        folder.symlink(name, target, by)
         return folder.find(name)
 
     def link(self, node: Node, above: Node, name: str) -> None:
-        """Give a scratch file, the tree, or a file of a view that supports it another name.
-
-        Raises ``CrossViewError``, and as ``create``.
-        """
+        """Give a file another name.  Raises ``CrossViewError``, and as ``create``."""
         with self._staging.guard(node):
             folder = self._free(above, name)
-            if changeable(folder) is not None or _is_of_changeable(node):
-                changing.link(node, folder, name)
-                return
-            self._tree.check_free(folder, name, "another file's second name")
-            self._scratch.link(node, folder, name)
-            folder.touch()
+            if folder.closed != (node.folder is not None and node.folder.closed):
+                raise CrossViewError("a hard link cannot lead into or out of this view", path=name)
+            folder.link(node, name)
 
     def unlink(self, above: Node, name: str) -> None:
         """Remove a name.  Removing the name of the tree does not change the ASDF file.
 
         Raises ``InUseError``, ``NotPermittedError``, ``FileExpectedError``, ``ReadOnlyError``.
         """
-        with self._tree.guard((above, name)):
-            self._unlink(above, name)
+        with self._guard((above, name)):
+            folder, node = self._named(above, name)
+            if isinstance(node, DirectoryNode):
+                raise FileExpectedError("is a directory", path=name)
+            folder.unlink(name, node)
 
-    def _unlink(self, above: Node, name: str) -> None:
+    def rmdir(self, above: Node, name: str) -> None:
+        """Remove an empty directory.
+
+        Raises ``NotDirectoryError``, ``NotPermittedError``, ``NotEmptyError``, ``ReadOnlyError``.
+        """
         folder, node = self._named(above, name)
-        view = changeable(folder)
-        if view is not None:
-            changing.unlink(view, folder, name, node)
-            return
-        if isinstance(node, DirectoryNode):
-            raise FileExpectedError("is a directory of the mount", path=name)
-        if self._tree.is_at(folder, name):
-            self._tree.leave()
-        elif name not in folder.scratch:
-            self.entries.remove(folder, name, node)
-        self._scratch.take_name(folder, name)
-        folder.touch()
+        if not isinstance(node, DirectoryNode):
+            raise NotDirectoryError("is not a directory", path=name)
+        folder.rmdir(name, node)
 
     def rename(
         self, above: Node, name: str, target: Node, new_name: str, *, replace: bool = True
@@ -214,137 +194,104 @@ class Names:
         Returns the node that went and the one that took its place, if a block became a copy of the first.  Raises as
         ``create``, ``unlink``, ``rmdir`` and ``Staging.adopt``.
         """
-        with self._tree.guard((above, name), (target, new_name)):
-            return self._rename_guarded(above, name, self._folder(target), new_name, replace=replace)
+        with self._guard((above, name), (target, new_name)):
+            folder, node = self._named(above, name)
+            target = self._folder(target)
+            found = _try_find(target, new_name)
+            if not replace and found is not None:
+                raise NameExistsError("already exists", path=new_name)
+            if node is found:
+                return None  # two names of one file: rename(2) must do nothing
+            if folder.closed != target.closed:
+                raise CrossViewError("cannot be renamed into or out of this view; copy it instead", path=name)
+            _check_length(new_name)
+            became = folder.rename(name, node, target, new_name, found)
+            return None if became is node else (node, became)
 
-    def _rename_guarded(
-        self, above: Node, name: str, target: DirectoryNode, new_name: str, *, replace: bool
-    ) -> tuple[Node, Node] | None:
-        folder, node = self._named(above, name)
-        found = self._try_find(target, new_name)
-        if not replace and found is not None:
-            raise NameExistsError("already exists", path=new_name)
-        if node is found:
-            return None  # two names of one file: rename(2) must do nothing
-        if changeable(folder) is not None or changeable(target) is not None:
-            self._check_length(new_name)
-            changing.rename(folder, name, node, target, new_name, node if found is None else found)
-            return None
-        became = self._rename(folder, name, node, target, new_name, found)
-        folder.touch()
-        target.touch()
-        return None if became is node else (node, became)
-
-    def _rename(
-        self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, new_name: str, found: Node | None
-    ) -> Node:
-        """Return the node that has the new name afterwards."""
-        is_tree, became = self._tree.is_at(folder, name), node
-        if not is_tree and name not in folder.scratch:
-            raise NotPermittedError(f"{name} is not scratch and cannot be renamed")
-        if self._tree.is_at(target, new_name):
-            self._tree.save(node)
-            self._scratch.take_name(target, new_name)
-            self._tree.put(node)
-        elif self.entries.has(target, new_name) or self.entries.takes(target, new_name):
-            if is_tree:
-                raise NotPermittedError(f"{TREE} cannot become a block")
-            if found is not None and found.opens:
-                raise InUseError(f"{new_name} is open and cannot be removed or replaced")
-            if node.writers:  # the block is a copy: later writes of the program would be lost
-                raise InUseError(f"{name} is open for writing; close it before it becomes a block")
-            if node.names > 1:  # for the kernel both names are one file, also for a moment after the rename
-                raise CrossViewError(f"{name} has another name (hard link); copy it onto the block instead")
-            became = self.entries.become(node, target, new_name)
-            node.names -= 1
-            self.discard(node)
-        else:
-            self._check_new(target, new_name)
-            self._scratch.check_replaceable(node, found, new_name)
-            if is_tree:
-                self._tree.leave()
-            self._scratch.take_name(target, new_name)
-            target.scratch[new_name] = node
-            node.stands_at(target, new_name)
-            if isinstance(node, FileNode):
-                spooled(node).rename(new_name)
-            node.note_change()
-        (folder.fixed if is_tree else folder.scratch).pop(name)
-        return became
-
-    def discard(self, node: Node) -> None:
-        """Delete the spool file of ``node`` if no name and no handle leads to it any more."""
-        self._scratch.discard(node)
-
-    def left(self) -> list[Left]:
-        """Return the scratch to keep when the mount ends."""
-        return self._scratch.left((self.root, *self._views))
-
-    @property
-    def has_scratch(self) -> bool:
-        """Whether there is scratch of any kind, or something written that is not in the ASDF file yet."""
-        folders = (self.root, *self._views)
-        return any(folder.scratch for folder in folders) or bool(self.unsaved_files())
-
-    def unsaved_files(self) -> list[tuple[str, str]]:
-        """Return the files of views that are not in the ASDF file yet: path in the mount, and path in the spool."""
-        return [(f"{view.directory}/{path}", file) for view in self.views for path, file in view.unsaved()]
-
-    def _directory(self, view: View | None, number: int) -> DirectoryNode:
-        owner = self._owner
-        mode = owner.mode | (owner.mode & 0o444) >> 2
-        at = owner.mtime_ns
-        return DirectoryNode(mode, owner.uid, owner.gid, at, at, view=view, born_ns=at, number=number)
+    def _guard(self, *places: tuple[Node, str]) -> AbstractContextManager[None]:
+        """Return a context to enter before names change: the lock of the tree if one of ``places`` is its name."""
+        concerned = any(folder is self.root and name == TREE for folder, name in places)
+        return self._staging.lock.entered() if concerned else contextlib.nullcontext()
 
     def _folder(self, node: Node) -> DirectoryNode:
         """Return a directory in which a name is about to change."""
         if not isinstance(node, DirectoryNode):
             raise NotDirectoryError("is not a directory", path=node.name)
-        if not self._document.writable:
-            raise ReadOnlyError("the mount is read-only")
+        self.check_writable()
         return node
 
-    def _free(self, above: Node, name: str, *, of_view: bool = False) -> DirectoryNode:
-        """Return the directory for something new.  ``of_view``: it may be an entry of a view."""
+    def _free(self, above: Node, name: str) -> DirectoryNode:
+        """Return the directory for something new."""
         folder = self._folder(above)
-        if self._try_find(folder, name) is not None:
+        if _try_find(folder, name) is not None:
             raise NameExistsError("already exists", path=name)
-        if not self._tree.is_at(folder, name):
-            self._check_new(folder, name)
-        if not of_view and self.entries.takes(folder, name):
-            raise NotPermittedError("only a file can be created under this name", path=name)
+        _check_length(name)
         return folder
 
     def _named(self, above: Node, name: str) -> tuple[DirectoryNode, Node]:
         folder = self._folder(above)
         return folder, self.find(folder, name)
 
-    def _check_new(self, folder: DirectoryNode, name: str) -> None:
-        """Raise unless ``name`` may be created as scratch in ``folder``."""
-        self._check_length(name)
-        if changeable(folder) is not None:
-            return
-        view = self._views.get(folder)
-        if folder is not self.root and not folder.created and (view is None or not view.scratch):
-            raise NotPermittedError("nothing can be created in this directory")
-        if name in folder.fixed:
-            raise InUseError(f"{name} is a directory of the mount")
-        refusal = view.refusal(name) if view is not None else None
-        if refusal is not None:
-            raise refusal
+    # -- the end --------------------------------------------------------------
 
-    @staticmethod
-    def _check_length(*names: str) -> None:
-        if any(len(os.fsencode(name)) > _LONGEST_NAME for name in names):
-            raise NameTooLongError("a name has at most 255 bytes")
+    def left(self) -> list[Left]:
+        """Return the scratch to keep when the mount ends."""
+        return [found for folder in (self.root, *self._folders.values()) for found in left_in(folder)]
 
-    def _try_find(self, folder: DirectoryNode, name: str) -> Node | None:
-        try:
-            return folder.find(name)
-        except KeyError:
-            return None
+    @property
+    def has_scratch(self) -> bool:
+        """Whether there is scratch of any kind, or something written that is not in the ASDF file yet."""
+        return any(folder.scratch for folder in (self.root, *self._folders.values())) or bool(self.unsaved_files())
+
+    def unsaved_files(self) -> list[tuple[str, str]]:
+        """Return the files of views that are not in the ASDF file yet: path in the mount, and path in the spool."""
+        return [(f"{view.directory}/{path}", file) for view in self.views for path, file in view.unsaved()]
 
 
-def _is_of_changeable(node: Node) -> bool:
-    """Return whether the file belongs to a view that changes its names itself (``ChangeableDirectory``)."""
-    return isinstance(node, FileNode) and not isinstance(node.file, SpoolFile) and node.file.linkable
+def views_of(document: Document, options: Options) -> dict[str, View]:
+    """Return the views of ``document`` by name.  A view that fails or clashes is noted as trouble and left out."""
+    found: dict[str, View] = {}
+    for name in registry.names("views"):
+        view = _made(name, document, options)
+        if view is not None and view.directory in {other.directory for other in found.values()}:
+            registry.note_trouble("views", name, f"another view already has the directory {view.directory}")
+        elif view is not None:
+            found[name] = view
+    return found
+
+
+def check_alone(name: str, view: View | None, document: Document) -> None:
+    """Raise ``MountError`` if the view ``name`` cannot be the root of a mount, or has nothing to show."""
+    if view is None or not getattr(view, "standalone", False):
+        raise MountError(f"the view {name!r} cannot be the root of a mount", path=document.path)
+    if not view.present():
+        raise MountError("contains no such store", path=document.path, remedy=Remedy.INIT_STORE)
+
+
+def _made(name: str, document: Document, options: Options) -> View | None:
+    plugin = registry.find("views", name)
+
+    def make() -> View:
+        view: View = plugin(document, options)
+        if not isinstance(view.directory, str) or not view.directory or "/" in view.directory:
+            raise ValueError(f"{view.directory!r} is not a valid directory name")
+        return view
+
+    return None if plugin is None else registry.answer("views", name, make, None)
+
+
+def _searchable(mode: int) -> int:
+    """Return the mode of a directory for that of a file: who may read it may look up names."""
+    return mode | (mode & 0o444) >> 2
+
+
+def _check_length(name: str) -> None:
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        raise NameTooLongError("a name has at most 255 bytes")
+
+
+def _try_find(folder: DirectoryNode, name: str) -> Node | None:
+    try:
+        return folder.find(name)
+    except KeyError:
+        return None

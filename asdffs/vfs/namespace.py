@@ -1,6 +1,7 @@
 """Nodes: directories, files and symbolic links of the mount.
 
-A node is like an inode: an open file refers to it, and its names may change.  The caller holds the main lock.
+A node is like an inode: an open file refers to it, and its names may change.  ``directories`` has the directories in
+which programs may change names.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.changes import Subject
-from asdffs.errors import AsdffsError, NotDirectoryError
+from asdffs.errors import AsdffsError, NotPermittedError
 from asdffs.scheduling import RankedLock
 from asdffs.vfs.inodes import ROOT, Item
-from asdffs.views.base import ChangeableDirectory, ViewDirectory, ViewFile
+from asdffs.views.base import ViewDirectory, ViewFile
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,23 @@ ROOT_NUMBER: Final = ROOT
 _numbers: Final = itertools.count(2)
 #: Entries of views have larger numbers, which are made from their names.
 _OF_VIEWS: Final = 1 << 62
+_FIXED: Final = "nothing can be created in this directory"
+
+
+class User(NamedTuple):
+    """The user and group of a program."""
+
+    uid: int
+    gid: int
+
+
+class Owner(NamedTuple):
+    """The attributes of a new node: permission bits, user and group, and its times in ns."""
+
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
 
 
 def number_of(folder: int, name: str) -> int:
@@ -72,15 +90,10 @@ class Node(Item):
         "writers",
     )
 
-    def __init__(
-        self, mode: int, uid: int, gid: int, mtime_ns: int, atime_ns: int, *, number: int | None = None
-    ) -> None:
+    def __init__(self, owner: Owner, *, number: int | None = None) -> None:
         """``number``: the inode number; None: a new one."""
-        self.mode = mode
-        self.uid = uid
-        self.gid = gid
-        self.mtime_ns = mtime_ns
-        self.atime_ns = atime_ns
+        self.mode, self.uid, self.gid, self.mtime_ns = owner
+        self.atime_ns = owner.mtime_ns
         self.opens = 0
         self.writers = 0
         self.mappers = 0
@@ -146,18 +159,9 @@ class FileNode(Node):
     __slots__ = ("born_ns", "fetches", "file", "gate", "mapped_written", "moved", "version", "write_lock")
 
     def __init__(
-        self,
-        mode: int,
-        uid: int,
-        gid: int,
-        mtime_ns: int,
-        atime_ns: int,
-        *,
-        file: ViewFile | None = None,
-        number: int | None = None,
-        born_ns: int = 0,
+        self, owner: Owner, *, file: ViewFile | None = None, number: int | None = None, born_ns: int = 0
     ) -> None:
-        super().__init__(mode, uid, gid, mtime_ns, atime_ns, number=number)
+        super().__init__(owner, number=number)
         self.file = file or ViewFile()
         self.version: int | None = None
         self.write_lock: RankedLock | None = None
@@ -204,37 +208,34 @@ class LinkNode(Node):
 
     __slots__ = ("target",)
 
-    def __init__(self, mode: int, uid: int, gid: int, mtime_ns: int, atime_ns: int, *, target: str = "") -> None:
-        super().__init__(mode, uid, gid, mtime_ns, atime_ns)
+    def __init__(self, owner: Owner, *, target: str = "") -> None:
+        super().__init__(owner)
         self.target = target
 
 
 class DirectoryNode(Node):
-    """A directory: entries of a view, and the scratch that programs created in it.
+    """A directory.  This kind shows entries of a view, and programs cannot change its names.
 
-    ``created``: whether the directory itself is scratch.  ``born_ns``: the first mtime of nodes of the view.
-    ``fixed``: entries that no view lists.  ``hidden``: nodes that are not listed.  ``seen``: nodes of the view.
-    ``leaving``: entries of the view that are being removed.
+    The kinds of ``directories`` override what they allow; so may a view, which then names its kind (``node_kind``).
+    ``Names`` has checked that the mount is writable, and that what is to be created does not exist.
+
+    ``born_ns``: the first mtime of nodes of the view.  ``fixed``: entries that no view lists.  ``scratch``: entries
+    that programs created.  ``hidden``: nodes that are not listed.  ``seen``: nodes of the view.  ``leaving``: entries
+    of the view that are being removed.
     """
 
-    __slots__ = ("born_ns", "created", "fixed", "hidden", "leaving", "scratch", "seen", "view")
+    #: Whether a program created the directory.
+    created = False
+    #: Whether files can only be renamed and linked inside of it and directories of this kind.
+    closed = False
+
+    __slots__ = ("born_ns", "fixed", "hidden", "leaving", "scratch", "seen", "view")
 
     def __init__(
-        self,
-        mode: int,
-        uid: int,
-        gid: int,
-        mtime_ns: int,
-        atime_ns: int,
-        *,
-        view: ViewDirectory | None = None,
-        created: bool = False,
-        born_ns: int = 0,
-        number: int | None = None,
+        self, owner: Owner, *, view: ViewDirectory | None = None, number: int | None = None, born_ns: int = 0
     ) -> None:
-        super().__init__(mode, uid, gid, mtime_ns, atime_ns, number=number)
+        super().__init__(owner, number=number)
         self.view = view
-        self.created = created
         self.born_ns = born_ns
         self.fixed: dict[str, Node] = {}
         self.scratch: dict[str, Node] = {}
@@ -314,7 +315,7 @@ class DirectoryNode(Node):
 
     def drop(self, node: Node) -> bool:
         """Drop an entry of the view that nobody needs; return False if it is in use, or has state of its own."""
-        if self.seen.get(node.name) is not node or self._is_changeable or not node.renewable:
+        if self.seen.get(node.name) is not node or self.closed or not node.renewable:
             return False
         del self.seen[node.name]
         return True
@@ -324,25 +325,59 @@ class DirectoryNode(Node):
         self.seen.clear()
         self.born_ns = self.mtime_ns
 
-    @property
-    def _is_changeable(self) -> bool:
-        """Whether entries can be renamed.  Their numbers then must not depend on their names."""
-        return isinstance(self.view, ChangeableDirectory)
-
     def _node(self, name: str, child: ViewFile | ViewDirectory) -> Node:
         born = self.born_ns
-        number = next(_numbers) if self._is_changeable else number_of(self.number, name)
+        number = next(_numbers) if self.closed else number_of(self.number, name)
         if not isinstance(child, ViewFile):
-            return DirectoryNode(self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number)
+            owner, kind = Owner(self.mode, self.uid, self.gid, born), kind_of(child)
+            return kind(owner, view=child, born_ns=born, number=number)
         mode = self.mode & (0o666 if child.writable else 0o444)
-        return FileNode(mode, self.uid, self.gid, born, born, file=child, number=number, born_ns=born)
+        return FileNode(Owner(mode, self.uid, self.gid, born), file=child, number=number, born_ns=born)
+
+    # -- changes of names -----------------------------------------------------
+
+    def takes(self, name: str) -> bool:
+        """Return whether ``name`` is free, and a file of that name becomes an entry of the view."""
+        return False
+
+    def create(self, name: str, mode: int, by: User | None) -> FileNode:
+        """Create an empty file that belongs to ``by``; return it."""
+        raise NotPermittedError(_FIXED)
+
+    def mkdir(self, name: str, mode: int, by: User | None) -> None:
+        """Create a directory that belongs to ``by``."""
+        raise NotPermittedError(_FIXED)
+
+    def symlink(self, name: str, target: str, by: User | None) -> None:
+        """Create a symbolic link that belongs to ``by``."""
+        raise NotPermittedError(_FIXED)
+
+    def link(self, node: Node, name: str) -> None:
+        """Give a file an additional name."""
+        raise NotPermittedError(_FIXED)
+
+    def unlink(self, name: str, node: Node) -> None:
+        """Remove the name of ``node``, which is no directory."""
+        raise NotPermittedError("is a fixed part of the mount, which stays as long as the mount", path=name)
+
+    def rmdir(self, name: str, node: DirectoryNode) -> None:
+        """Remove an empty directory."""
+        raise NotPermittedError("a directory of the mount cannot be removed", path=name)
+
+    def rename(self, name: str, node: Node, target: DirectoryNode, new_name: str, found: Node | None) -> Node:
+        """Rename ``node``; return the node that has the new name afterwards.  ``found``: the one that has it now."""
+        raise NotPermittedError(f"{name} is not scratch and cannot be renamed")
+
+    def check_accepts(self, node: Node, name: str, found: Node | None) -> None:
+        """Raise unless ``node`` may be renamed to ``name`` in this directory, where ``found`` has that name."""
+        raise NotPermittedError(_FIXED)
+
+    def accept(self, node: Node, name: str) -> None:
+        """Give ``node`` the name, after ``check_accepts``."""
+        raise NotPermittedError(_FIXED)
 
 
-def walk(root: DirectoryNode, parts: list[str]) -> Node:
-    """Return the node that ``parts`` lead to from ``root``.  Raises ``KeyError``, ``NotDirectoryError``."""
-    node: Node = root
-    for part in parts:
-        if not isinstance(node, DirectoryNode):
-            raise NotDirectoryError(f"cannot look up {part!r} inside a file")
-        node = node.find(part)
-    return node
+def kind_of(view: ViewDirectory) -> type[DirectoryNode]:
+    """Return the class of the node for a directory of a view."""
+    kind: type[DirectoryNode] = getattr(view, "node_kind", DirectoryNode)
+    return kind

@@ -14,7 +14,7 @@ from asdffs.document.document import Document
 from asdffs.document.report import Outcome
 from asdffs.document.saves.history import Places
 from asdffs.vfs.attributes import Shown
-from asdffs.vfs.kernel import Kernel
+from asdffs.vfs.coherence import Kernel
 from asdffs.vfs.namespace import ROOT_NUMBER
 from asdffs.vfs.vfs import Vfs
 

@@ -31,8 +31,7 @@ from asdffs.document.changes import TREE
 from asdffs.errors import AsdffsError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import read_bytes
-from asdffs.vfs.coherence import Coherence
-from asdffs.vfs.kernel import Kernel, PageRange
+from asdffs.vfs.coherence import Coherence, Kernel, PageRange
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.stale_pages import PAGE, StalePages
 

@@ -37,8 +37,6 @@ class ViewFile:
     identity: object = None
     #: Whether bringing what was written into the file is so much work that it waits for the last writer's close.
     commits_late = False
-    #: Whether it can have several names, in a directory that is changeable.
-    linkable = False
     #: Whether ``window`` stays the same while tree and blocks do.
     steady_window = False
 
@@ -132,7 +130,11 @@ class ViewFile:
 
 
 class ViewDirectory(Protocol):
-    """A directory of a view.  ``identity``: see ``ViewFile``."""
+    """A directory of a view.  ``identity``: see ``ViewFile``.
+
+    One in which programs may change all names has ``node_kind``, too: a class of directories of a mount
+    (``vfs/directories``) that calls it.
+    """
 
     identity: object
 
@@ -150,60 +152,6 @@ class ViewDirectory(Protocol):
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """What of the document its entries depend on; None: they may come and go at any time."""
-
-
-class ChangeableDirectory:
-    """A directory of a view in which programs may create, remove, rename and link files.
-
-    The caller checks names first: what is to be created is not there, and what is to be removed is.
-    """
-
-    identity: object = None
-
-    def names(self) -> Iterable[str]:
-        """See ``ViewDirectory``."""
-        raise NotImplementedError
-
-    def directories(self) -> int | None:
-        """See ``ViewDirectory``."""
-
-    def version(self) -> int:
-        """See ``ViewDirectory``."""
-        return 0
-
-    def child(self, name: str) -> ViewFile | ViewDirectory:
-        """See ``ViewDirectory``."""
-        raise KeyError(name)
-
-    def subjects(self) -> tuple[Subject, ...] | None:
-        """See ``ViewDirectory``."""
-
-    def create(self, name: str) -> None:
-        """A new empty file.  Raises ``AsdffsError``, ``OSError``, as all that follow."""
-        raise NotImplementedError
-
-    def mkdir(self, name: str) -> None:
-        """A new directory."""
-        raise NotImplementedError
-
-    def rmdir(self, name: str) -> None:
-        """Remove an empty directory.  Raises ``NotDirectoryError``, ``NotEmptyError``."""
-        raise NotImplementedError
-
-    def unlink(self, name: str) -> None:
-        """Take the name of a file away; who has it open goes on with it.  Raises ``FileExpectedError``."""
-        raise NotImplementedError
-
-    def link(self, file: ViewFile, name: str) -> None:
-        """Another name for a file of this view.  Raises ``NotPermittedError``."""
-        raise NotImplementedError
-
-    def rename(self, name: str, target: ChangeableDirectory, new_name: str) -> None:
-        """Rename an entry within this view; an existing entry of the new name is replaced.
-
-        Raises ``FileExpectedError``, ``NotDirectoryError``, ``NotEmptyError``, ``NotPermittedError``.
-        """
-        raise NotImplementedError
 
 
 class ReadOnlyDirectory:

@@ -25,7 +25,7 @@ from asdffs.mount.protocol import Opcode
 from asdffs.mount.structures import GetAttributes, Name, Read, Write
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.areas import Areas
-from asdffs.vfs.fast_paths import FastPath
+from asdffs.vfs.handles import FastPath
 from asdffs.vfs.inodes import Place
 from asdffs.vfs.vfs import Vfs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from asdffs.errors import NoSuchNameError
-from asdffs.vfs.attributes import Attributes, User
+from asdffs.vfs.attributes import Attributes
 from asdffs.vfs.names import Names
-from asdffs.vfs.namespace import Node
+from asdffs.vfs.namespace import Node, User
 from asdffs.vfs.vfs import Vfs
 
 
@@ -50,25 +50,25 @@ class NamesByPath:
 
 
 class MetadataByPath:
-    """See ``Metadata``."""
+    """What sets attributes; see ``Vfs``."""
 
     def __init__(self, vfs: Vfs) -> None:
         self._vfs = vfs
 
     def readlink(self, path: str) -> str:
-        return self._vfs.metadata.readlink(self._vfs.names.walk(path))
+        return self._vfs.readlink(self._vfs.names.walk(path))
 
     def chmod(self, path: str, mode: int) -> None:
-        self._vfs.metadata.chmod(self._vfs.names.walk(path), mode)
+        self._vfs.chmod(self._vfs.names.walk(path), mode)
 
     def chown(self, path: str, uid: int, gid: int) -> None:
-        self._vfs.metadata.chown(self._vfs.names.walk(path), uid, gid)
+        self._vfs.chown(self._vfs.names.walk(path), uid, gid)
 
     def utimens(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
-        self._vfs.metadata.utimens(self._vfs.names.walk(path), atime_ns, mtime_ns)
+        self._vfs.utimens(self._vfs.names.walk(path), atime_ns, mtime_ns)
 
     def set_xattr(self, path: str, name: str, value: bytes) -> None:
-        self._vfs.metadata.set_xattr(self._vfs.names.walk(path), name, value)
+        self._vfs.set_xattr(self._vfs.names.walk(path), name, value)
 
 
 class ByPath:

@@ -93,7 +93,7 @@ def test_the_root_stays_and_unknown_numbers_are_ignored(mount: Mount, number: in
 def test_what_is_open_or_was_changed_stays(mount: Mount) -> None:
     node, changed = mount.vfs.names.walk("/arrays/l/3.npy"), mount.vfs.names.walk("/arrays/l/4.npy")
     handle = mount.vfs.open(node, write=False, truncate=False)
-    mount.vfs.metadata.utimens(changed, 5, 6)
+    mount.vfs.utimens(changed, 5, 6)
     for number, _ in mount.listed().values():
         mount.areas.forget(number, 1)
     assert mount.folder.seen == {"3.npy": node, "4.npy": changed}

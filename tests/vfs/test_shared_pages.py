@@ -20,7 +20,7 @@ from asdffs.document.saves.history import Places
 from asdffs.errors import StaleFileError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import read_bytes
-from asdffs.vfs.kernel import NoKernel, PageRange
+from asdffs.vfs.coherence import NoKernel, PageRange
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.vfs import Vfs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asdffs.vfs.namespace import FileNode
+from asdffs.vfs.namespace import FileNode, Owner
 from asdffs.vfs.stale_pages import PAGE, StalePages
 
 
@@ -12,7 +12,7 @@ class Views:
     def __init__(self) -> None:
         self.content = bytearray(PAGE)
         self.page = bytearray(PAGE)
-        self.node = FileNode(0o644, 0, 0, 0, 0)
+        self.node = FileNode(Owner(0o644, 0, 0, 0))
         self.stale = StalePages()
 
     def write(self, offset: int, raw: bytes) -> None:
@@ -112,7 +112,7 @@ def test_only_whole_pages_that_were_read_are_new() -> None:
 
 
 def test_other_views_are_left_alone() -> None:
-    views, other = Views(), FileNode(0o644, 0, 0, 0, 0)
+    views, other = Views(), FileNode(Owner(0o644, 0, 0, 0))
     views.write(0, b"new!")
     assert views.stale.merge(other, 0, b"old!", b"new!") == b"old!"
     views.stale.forget(views.node)
@@ -120,7 +120,7 @@ def test_other_views_are_left_alone() -> None:
 
 
 def test_the_memory_of_copies_is_bounded() -> None:
-    stale, node = StalePages(), FileNode(0o644, 0, 0, 0, 0)
+    stale, node = StalePages(), FileNode(Owner(0o644, 0, 0, 0))
     for start in range(0, 64 << 20, 1 << 20):
         stale.keep(node, start, bytes(1 << 20))
     assert sum(map(len, stale._copies.values())) == 32 << 20

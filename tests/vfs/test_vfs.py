@@ -208,10 +208,10 @@ def test_regression_a_change_of_a_node_without_a_name_is_asked_again(mount: Moun
     mount.vfs.names.rename("/sed1", "/tree.yaml")
     for change in (
         lambda: vfs.truncate(before, 0),
-        lambda: vfs.metadata.chmod(before, 0o600),
-        lambda: vfs.metadata.chown(before, 1, 1),
-        lambda: vfs.metadata.utimens(before, 1, 1),
-        lambda: vfs.metadata.set_xattr(before, "user.x", b""),
+        lambda: vfs.chmod(before, 0o600),
+        lambda: vfs.chown(before, 1, 1),
+        lambda: vfs.utimens(before, 1, 1),
+        lambda: vfs.set_xattr(before, "user.x", b""),
     ):
         with pytest.raises(GoneError):
             change()

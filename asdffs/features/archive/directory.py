@@ -34,7 +34,7 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.attributes import Attributes, Entry, Kind, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
 from asdffs.vfs.inodes import Inode, Item
-from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, Owner, number_of
 from asdffs.views.base import ViewDirectory
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class ArchiveDirectory:
         now = files.status("/")
         uid, gid = self._owner(now)
         number, at = number_of(ROOT_NUMBER, STATUS), now.st_mtime_ns
-        self._status = DirectoryNode(0o555, uid, gid, at, at, view=status, born_ns=at, number=number)
+        self._status = DirectoryNode(Owner(0o555, uid, gid, at), view=status, born_ns=at, number=number)
 
     # -- reports --------------------------------------------------------------------
 

@@ -17,14 +17,97 @@ from asdffs.errors import (
     NotEmptyError,
     NotPermittedError,
 )
-from asdffs.views.base import ChangeableDirectory, ViewFile
+from asdffs.vfs.namespace import DirectoryNode, FileNode, Node, User
+from asdffs.views.base import ViewFile
 
 if TYPE_CHECKING:  # most mounts have no store
     from asdffs.features.daf.live_file import LiveFile, Owner
 
 
-class LiveDirectory(ChangeableDirectory):
+class LiveNode(DirectoryNode):
+    """The node of such a directory, which makes the nodes follow their files.
+
+    A node belongs to a file, not to a name, so its open handles and its times survive a rename or a link.  Methods
+    raise as those of ``LiveDirectory``.
+    """
+
+    closed = True
+    __slots__ = ()
+
+    @property
+    def _directory(self) -> LiveDirectory:
+        if not isinstance(self.view, LiveDirectory):
+            raise TypeError("only stores have such directories")
+        return self.view
+
+    def create(self, name: str, mode: int, by: User | None) -> FileNode:
+        """See ``DirectoryNode``."""
+        self._directory.create(name)
+        node = self.find(name)
+        if not isinstance(node, FileNode):
+            raise TypeError("stores create files")
+        node.mode = mode
+        node.mtime_ns = node.atime_ns = time.time_ns()
+        node.look()
+        self.touch()
+        return node
+
+    def mkdir(self, name: str, mode: int, by: User | None) -> None:
+        """See ``DirectoryNode``."""
+        self._directory.mkdir(name)
+        self.find(name).touch()
+        self.touch()
+
+    def symlink(self, name: str, target: str, by: User | None) -> None:
+        """Raise ``NotPermittedError``: stores have no symbolic links."""
+        raise NotPermittedError("symbolic links cannot be created in this view", path=name)
+
+    def link(self, node: Node, name: str) -> None:
+        """See ``DirectoryNode``."""
+        if not isinstance(node, FileNode):
+            raise NotPermittedError("only a file of the store can be linked in it", path=name)
+        self._directory.link(node.file, name)
+        self._show(node, name)
+        node.names += 1
+        self.touch()
+
+    def unlink(self, name: str, node: Node) -> None:
+        """See ``DirectoryNode``."""
+        self._directory.unlink(name)
+        self._lose(name, node)
+
+    def rmdir(self, name: str, node: DirectoryNode) -> None:
+        """See ``DirectoryNode``."""
+        self._directory.rmdir(name)
+        self._lose(name, node)
+
+    def rename(self, name: str, node: Node, target: DirectoryNode, new_name: str, found: Node | None) -> Node:
+        """See ``DirectoryNode``."""
+        if not isinstance(target, LiveNode):
+            raise TypeError("a mount has one store")
+        self._directory.rename(name, target._directory, new_name)
+        if found is not None:
+            target._lose(new_name, found)
+        self.seen.pop(name, None)
+        target._show(node, new_name)
+        self.touch()
+        target.touch()
+        return node
+
+    def _show(self, node: Node, name: str) -> None:
+        self.seen[name] = node
+        node.stands_at(self, name)
+
+    def _lose(self, name: str, node: Node) -> None:
+        node.names -= 1
+        self.seen.pop(name, None)
+        self.touch()
+
+
+class LiveDirectory:
     """One directory.  ``entries``: by name; ``above``: the parent directory, None for a ``RootDirectory``."""
+
+    node_kind = LiveNode
 
     def __init__(self, above: LiveDirectory | None, name: str) -> None:
         self._above = above
@@ -73,7 +156,7 @@ class LiveDirectory(ChangeableDirectory):
     def subjects(self) -> None:
         """Return None: entries may come and go at any time."""
 
-    # -- as ``ChangeableDirectory`` -----------------------------------------------
+    # -- changes of names, for ``LiveNode`` -----------------------------------------------
 
     def create(self, name: str) -> None:
         """Create an empty file.  Raises ``NameExistsError``, ``OSError``."""
@@ -119,10 +202,8 @@ class LiveDirectory(ChangeableDirectory):
             self._store.note("link", file.paths[0], self.path + name)
             self._put(name, file)
 
-    def rename(self, name: str, target: ChangeableDirectory, new_name: str) -> None:
+    def rename(self, name: str, target: LiveDirectory, new_name: str) -> None:
         """Rename an entry; a file or an empty directory that has the new name is replaced."""
-        if not isinstance(target, LiveDirectory):
-            raise NotPermittedError("the target directory is not in the store")
         with self._store.lock.entered():
             entry, there = self._entry(name), target.entries.get(new_name)
             self._check_replaceable(entry, there, target, new_name)

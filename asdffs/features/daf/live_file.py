@@ -66,7 +66,6 @@ class LiveFile(ViewFile):
     """
 
     writable = True
-    linkable = True
 
     def __init__(self, store: Owner, content: Content) -> None:
         self._store = store

@@ -27,8 +27,8 @@ from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Shown
+from asdffs.vfs.coherence import NoKernel
 from asdffs.vfs.inodes import ROOT, Place
-from asdffs.vfs.kernel import NoKernel
 from asdffs.vfs.served_file import ServedFile
 
 MOST = 3
