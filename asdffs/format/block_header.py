@@ -32,6 +32,7 @@ from asdffs.format.constants import (
     CHAIN,
     ENCODED,
     NO_CHECKSUM,
+    NO_CHECKSUM_DIGITS,
     NO_COMPRESSION,
     STREAMED,
 )
@@ -188,7 +189,7 @@ class BlockHeader(NamedTuple):
     @property
     def verifiable(self) -> bool:
         """Whether the header has a checksum that the standard defines."""
-        return self.form.has_md5 and self.checksum != NO_CHECKSUM
+        return self.form.has_md5 and self.checksum not in (NO_CHECKSUM, NO_CHECKSUM_DIGITS)
 
     @property
     def slack(self) -> int:

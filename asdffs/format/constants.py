@@ -24,6 +24,8 @@ NO_COMPRESSION: Final = b"\0\0\0\0"
 CHAIN: Final = b"chain"
 #: Checksum that means "do not verify".
 NO_CHECKSUM: Final = bytes(16)
+#: The same as the writer of DKIST's level-2 files has it: sixteen digits.  No reader may take it for an MD5.
+NO_CHECKSUM_DIGITS: Final = b"0" * 16
 #: First line of the block index, without its newline (section Block index).
 INDEX_TOKEN: Final = b"#ASDF BLOCK INDEX"
 #: Endings of the names of files that are ASDF, or may have ASDF inside; compared without regard to case.

@@ -7,6 +7,7 @@ stored bytes (section Blocks), but in some files it is that of the decoded bytes
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ from asdffs.document.tree_fit import find_hidden
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy, reason_of
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index
-from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
+from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN, NO_CHECKSUM_DIGITS
 from asdffs.format.text import parse_header, standard_version
 from asdffs.scheduling import CHUNK
 from asdffs.workflows.external import find_externals
@@ -69,7 +70,19 @@ def check_document(document: Document, *, deep: bool, schema: bool = False) -> I
         found = list(_check_block(document, number, deep=deep))
         sound = sound and not found
         yield from found
+    yield from _check_digits(document)
     yield from _check_tail(document, sound=sound)
+
+
+def _check_digits(document: Document) -> Iterator[Finding]:
+    """Report checksums of sixteen digits 0: the writer of DKIST's files means none by it."""
+    count = 0
+    for block in document.blocks:
+        with contextlib.suppress(DamagedBlockError):
+            count += block.header.checksum == NO_CHECKSUM_DIGITS
+    if count:
+        blocks = "a block has" if count == 1 else f"{count} blocks have"
+        yield Finding(Level.NOTE, f"{blocks} sixteen digits '0' for a checksum, which is taken for none")
 
 
 def _check_schemas(document: Document) -> Iterator[Finding]:

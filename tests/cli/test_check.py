@@ -196,6 +196,25 @@ def test_a_checksum_of_the_decoded_bytes_is_right(tmp_path: Path) -> None:
     assert check(path)[0] == 0
 
 
+def test_regression_sixteen_digits_are_no_checksum(tmp_path: Path) -> None:
+    """As the writer of DKIST's level-2 files leaves the field: one note of all blocks, and every byte can be read."""
+    path = tmp_path / "data.asdf"
+    content = np.arange(100)
+    asdf.AsdfFile({"a": content, "b": content + 1}).write_to(path)
+    whole = path.read_bytes()
+    for block in whole.split(b"\xd3BLK")[1:]:
+        whole = whole.replace(block[34:50], b"0" * 16)
+    path.write_bytes(whole)
+    code, findings, told = check(path, "--deep")
+    assert (code, len(findings)) == (0, 1)
+    assert told == "2 blocks have sixteen digits '0' for a checksum, which is taken for none"
+    with package.open(path, "r+") as document:
+        document.arrays["a"][0] = 7
+    assert path.read_bytes().split(b"\xd3BLK")[1][34:50] == bytes(16)
+    with asdf.open(path, memmap=False) as file:
+        assert file["a"][0] == 7
+
+
 def test_a_gap_between_blocks_is_told(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     first = block_bytes(DATA)
