@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator
 
-from asdffs.document.arrays.faults import facts_of, find_unshown
+from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.tree_yaml import CommittedTree
@@ -102,7 +102,7 @@ class UnshownArrays(Rendered):
         document = self._document
         key = document.generation, document.tree.version
         if self._known is None or self._known[0] != key:
-            unshown = [facts_of(one) for one in find_unshown(document)]
+            unshown = [one.facts() for one in find_unshown(document)]
             self._known = key, json.dumps(unshown, indent=2).encode() + b"\n"
         return self._known[1]
 

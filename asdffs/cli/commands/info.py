@@ -15,7 +15,7 @@ from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, answer_each
-from asdffs.document.arrays.faults import facts_of, find_unshown
+from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.text import standard_version
@@ -104,7 +104,7 @@ def describe(document: Document, name: str) -> dict[str, Any]:
         "padding": len(layout.padding),
         "arrays": [_array(document, array) for array in arrays],
         "external": _externals(document, arrays),
-        "unshown": [facts_of(one) for one in find_unshown(document)],
+        "unshown": [one.facts() for one in find_unshown(document)],
         "blocks": blocks,
         "index": _index_state(document),
         "truncated": document.table.truncation,

@@ -1,4 +1,10 @@
-"""Finds the arrays of the committed tree by their paths, and follows references.
+"""Finds the arrays of the committed tree by their paths, and the objects with elements that cannot be shown.
+
+| an object that is not shown                       | reason                                                     |
+|---------------------------------------------------|------------------------------------------------------------|
+| file references (DKIST), ``core/externalarray``   | the elements are in other files, which are not ASDF files  |
+| an array of asdf-zarr                             | the chunks are elsewhere, or a library is missing          |
+| any other whose tag says that it is an array      | the tag is not known                                       |
 
 The caller holds the main lock; other requests are served while the tree is read.  ``Array`` and what it needs is
 imported when the first array is used: most commands use none.
@@ -6,14 +12,19 @@ imported when the first array is used: most commands use none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, Outline, shown_key
+from asdffs.arrays.chunked import METADATA, is_chunked, parse_chunked
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
+from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
+from asdffs.tree.tagged import Found, find_tagged
+from asdffs.tree.tape import Tape
 
 if TYPE_CHECKING:
     from asdffs.document.arrays.array import Array
@@ -21,6 +32,10 @@ if TYPE_CHECKING:
 _MASK: Final = "mask"
 #: The longest number of an item, in digits.
 _LONGEST: Final = 18
+#: The last part of the tag of an object that has an array, without its version.
+_ARRAYS: Final = re.compile(r"(array|zarr|file_manager|file_references?)[a-z_]*-?[0-9.]*$")
+#: Names of files, of which only the number matters.
+_FILES: Final = ("fileuris", "fileuri")
 
 
 class ArrayIndex(Mapping[str, "Array"]):
@@ -109,3 +124,76 @@ def key_named(branch: Branch, name: str) -> str | int | None:
     shown = (key for key, child in branch.children.items() if name_of(shown_key(key, child)) == name)
     found = next(shown, None)
     return found if found is not None else next((key for key in branch.children if name_of(key) == name), None)
+
+
+class Unshown(NamedTuple):
+    """An object with an array that is not shown.
+
+    ``path``: from the root; ``line``: from 1; ``shape``: lengths of the axes, None if it is not known; ``reason``: a
+    sentence.
+    """
+
+    path: Path
+    tag: str
+    line: int
+    shape: tuple[int, ...] | None
+    reason: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts as JSON has them."""
+        return {**self._asdict(), "path": "/".join(map(str, self.path))}
+
+
+def find_unshown(file: FileState) -> list[Unshown]:
+    """Return the objects of the committed tree by the table above, in the order of the text.
+
+    The list is empty if the tree is not valid YAML.  Raises ``OSError``.
+    """
+    dialect, text = file.dialect, file.tree.text()
+    with file.scheduler.waiting():
+        try:
+            found = [*find_tagged(Tape(text), lambda tag: bool(_ARRAYS.search(tag)) and not dialect.is_ndarray(tag))]
+        except InvalidTreeError:
+            return []
+        objects = [_unshown(one, reason) for one in found if isinstance(one.value, dict) and (reason := _reason(one))]
+    return sorted(objects, key=lambda one: one.line)
+
+
+def _unshown(found: Found, reason: str) -> Unshown:
+    value = found.value
+    zarr = value.get(METADATA)
+    shape = _shape(zarr.get("shape") if isinstance(zarr, dict) else value.get("shape"))
+    return Unshown(found.path, found.tag, found.line, shape, reason)
+
+
+def _reason(found: Found) -> str:
+    """Return why the object is not shown; empty if it is."""
+    if is_chunked(found.tag):
+        return _reason_of_chunks(found.value)
+    value, tag = found.value, found.tag
+    files = next((value[name] for name in _FILES if name in value), None)
+    if files is None:
+        return f"asdffs does not know objects with the tag {tag}"
+    count = _count(files)
+    return f"its elements are in {count} other {'file' if count == 1 else 'files'}, which asdffs does not read"
+
+
+def _reason_of_chunks(value: dict[str, Any]) -> str:
+    from asdffs.document.arrays.chunks import check_libraries  # few trees have such arrays
+
+    try:
+        check_libraries(parse_chunked(value))
+    except InvalidArrayError as err:
+        return err.sentence
+    return ""
+
+
+def _count(files: Any) -> int:
+    """Return the number of names in a list, or in lists of lists."""
+    return sum(map(_count, files)) if isinstance(files, list) else 1
+
+
+def _shape(stated: Any) -> tuple[int, ...] | None:
+    if isinstance(stated, list) and all(isinstance(length, int) and length >= 0 for length in stated):
+        return tuple(stated)
+    return None

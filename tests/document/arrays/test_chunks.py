@@ -21,7 +21,7 @@ from support.zarr_files import TAG, Zarr, zarr_file, zarr_parts
 
 import asdffs as library
 from asdffs.document.arrays import chunks
-from asdffs.document.arrays.faults import find_unshown
+from asdffs.document.arrays.index import find_unshown
 from asdffs.document.outlines import MadeRoom
 from asdffs.errors import AsdffsError, InvalidArrayError
 

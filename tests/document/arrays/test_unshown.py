@@ -10,7 +10,7 @@ from support.mounts import asdffs, environment_in, mounted
 from support.samples import odd_file
 
 import asdffs as library
-from asdffs.document.arrays.faults import find_unshown
+from asdffs.document.arrays.index import find_unshown
 
 DKIST = """\
 dataset: !<asdf://dkist.nso.edu/tags/dataset-1.2.0>
