@@ -48,7 +48,7 @@ _MOST_INTERVALS = 20
 #: A mount is idle if it takes less than this part of the time of one processor.
 _IDLE = 0.05
 #: Modules of views that many mounts need later, and those that need their own text, which is not kept.
-_LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding", "asdffs.features.fits.units.sky")
+_LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding", "asdffs.features.fits.cards")
 #: Suffix of the file that reserves disk space for the report, and its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16

@@ -39,7 +39,7 @@ BREAKS = [
     ("tree/tape.py", "import asdffs.format.text", DOWN),
     ("tree/values.py", "import asdffs.registry", ALONE),
     ("document/for_programs.py", "import asdffs.document.document", CYCLES),
-    ("features/daf/store.py", "import asdffs.features.fits.hdus.cards", FEATURES),
+    ("features/daf/store.py", "import asdffs.features.fits.hdus", FEATURES),
     ("features/remote/cache.py", "import asdffs.features.catalog.sql", FEATURES),
     ("features/archive/content.py", "import mfusepy", FEATURE_FUSE),
     ("document/blocks/locks.py", "import asdffs.document.blocks.transaction", CYCLES),

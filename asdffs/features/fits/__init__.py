@@ -1,4 +1,5 @@
 """FITS: ASDF inside FITS files (``containers/``), and arrays shown as ``.fits`` (``formats/``).
 
-``hdus/`` parses FITS files, ``units/`` makes the header, the data and the sky coordinates of a ``.fits``.
+``hdus`` parses and changes FITS headers; ``cards`` and ``data`` make those of a ``.fits``, ``sky_helper`` its sky
+coordinates.
 """

@@ -34,7 +34,7 @@ from support.fits_files import (
 
 import asdffs
 from asdffs.errors import AsdffsError, InUseError, InvalidArrayError, NotAsdfError, NotPermittedError
-from asdffs.features.fits.hdus.cards import encode_sum, sum_of
+from asdffs.features.fits.hdus import encode_sum, sum_of
 from asdffs.storage.backend import read_bytes
 from asdffs.workflows.checking import check_document
 

@@ -28,7 +28,7 @@ from support.mounts import mounted, run
 import asdffs
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.features.fits.units import sky, sky_helper
+from asdffs.features.fits import cards, sky_helper
 from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 
@@ -136,8 +136,8 @@ def test_they_are_computed_again_for_another_gwcs_only(
     write: Callable[[gwcs.WCS], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[Any] = []
-    asked = sky._asked
-    monkeypatch.setattr(sky, "_asked", lambda fd, job: (jobs.append(job), asked(fd, job))[1])
+    asked = cards._asked
+    monkeypatch.setattr(cards, "_asked", lambda fd, job: (jobs.append(job), asked(fd, job))[1])
     path = write(sky_of(polynomial(3e-6)))
     with asdffs.open(path, "r+") as document:
         first = header_of(document, "roman", "data.fits")

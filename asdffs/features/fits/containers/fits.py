@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotAsdfError
-from asdffs.features.fits.hdus.cards import sum_of, with_integer, with_sums, with_text
-from asdffs.features.fits.hdus.hdus import RECORD, Hdu, filled, read_hdus
+from asdffs.features.fits.hdus import RECORD, Hdu, filled, read_hdus, sum_of, with_integer, with_sums, with_text
 from asdffs.format.container import Embedded, Read, Region
 from asdffs.format.plan import Move, Plan, Write
 from asdffs.format.text import difference

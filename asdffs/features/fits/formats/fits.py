@@ -30,29 +30,30 @@ from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
-from asdffs.features.fits.units.cards import (
+from asdffs.features.fits.cards import (
     BLOCK,
+    ROOM,
     blocks,
+    find_gwcs,
     format_header,
     is_science,
     metadata_of,
+    sky_cards,
     stated_header,
     wcs_of,
 )
-from asdffs.features.fits.units.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
-from asdffs.features.fits.units.sky import ROOM, find_gwcs, sky_cards
+from asdffs.features.fits.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
 
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")
-_PRIMARY: Final[list[Card]] = [
-    ("SIMPLE", True, "conforms to FITS standard"),
-    ("BITPIX", 8, ""),
-    ("NAXIS", 0, ""),
-    ("EXTEND", True, ""),
-]
+_CONFORMS: Final[Card] = ("SIMPLE", True, "conforms to FITS standard")
+_EMPTY: Final[list[Card]] = [("BITPIX", 8, ""), ("NAXIS", 0, "")]
+_EXTENDS: Final[Card] = ("EXTEND", True, "")
+_COUNTS: Final[list[Card]] = [("PCOUNT", 0, ""), ("GCOUNT", 1, "")]
+_PRIMARY: Final = [_CONFORMS, *_EMPTY, _EXTENDS]
 
 
 @dataclass(frozen=True)
@@ -210,12 +211,7 @@ class _Units:
     def _images(self, branch: Branch) -> Iterator[Unit]:
         home, unit = home_of(branch)
         image = Image(self._elements(branch))
-        cards = [
-            ("SIMPLE", True, "conforms to FITS standard"),
-            *image.cards(),
-            ("EXTEND", True, ""),
-            *image.scaling(),
-        ]
+        cards = [_CONFORMS, *image.cards(), _EXTENDS, *image.scaling()]
         units: list[Card] = [("BUNIT", unit, "")] if unit else []
         late, room = self._sky(home, branch, image)
         yield Unit(cards, image, units + metadata_of(home, branch), late=late, room=room)
@@ -277,8 +273,11 @@ class _Units:
         stated = table.children.get("colnames")
         if stated is None or stated.mapping:
             return {}
-        names = read_values(self._document.outlines.outline(), stated.span, stated.line)
-        return {number: name for number, name in enumerate(names) if isinstance(name, str)}
+        return {number: name for number, name in enumerate(self._values(stated)) if isinstance(name, str)}
+
+    def _values(self, listed: Branch) -> Any:
+        """Return the values of a list in the tree."""
+        return read_values(self._document.outlines.outline(), listed.span, listed.line)
 
     def _elements(self, branch: Branch) -> Elements:
         """The elements, rows first."""
@@ -289,16 +288,12 @@ class _Units:
     def _stated(self, unit: Branch, *, first: bool) -> Unit:
         """Return a unit with the header in the tree, after adding missing cards that FITS demands."""
         header = unit.children.get("header")
-        stated = (
-            read_values(self._document.outlines.outline(), header.span, header.line) if header is not None else []
-        )
-        cards = [_as_card(entry, unit.line) for entry in stated]
+        cards = [_as_card(entry, unit.line) for entry in (self._values(header) if header is not None else ())]
         known = {card[0]: card[1] for card in cards}
         data = self._stated_data(unit, zero=bool(known.get("BZERO")))
-        start: Card = (
-            ("SIMPLE", True, "") if first else ("XTENSION", "BINTABLE" if isinstance(data, Table) else "IMAGE", "")
-        )
-        needed = [start, *(data.cards() if data is not None else [("BITPIX", 8, ""), ("NAXIS", 0, "")])]
+        kind = "BINTABLE" if isinstance(data, Table) else "IMAGE"
+        start: Card = ("SIMPLE", True, "") if first else ("XTENSION", kind, "")
+        needed = [start, *(_EMPTY if data is None else data.cards())]
         if isinstance(data, Table):
             needed += data.column_cards()
         elif not first:
@@ -324,16 +319,12 @@ class _Units:
         return Image(elements, unsigned=zero)
 
 
-_COUNTS: Final[list[Card]] = [("PCOUNT", 0, ""), ("GCOUNT", 1, "")]
-
-
 def _as_card(entry: Any, line: int) -> Card:
     """A card as it is stated: an empty list is a blank one, and a keyword alone has no value."""
     words: list[Any] = entry if isinstance(entry, list) and len(entry) <= 3 else [None]
     if words and not isinstance(words[0], str):
-        raise InvalidArrayError(
-            f"a card of a header is a list of keyword, value and comment, not {str(entry)[:40]!r}", line=line
-        )
+        sentence = f"a card of a header is a list of keyword, value and comment, not {str(entry)[:40]!r}"
+        raise InvalidArrayError(sentence, line=line)
     whole: list[Any] = [*words, *["", None, ""][len(words) :]]
     return str(whole[0]), whole[1], str(whole[2] or "")
 
@@ -341,9 +332,8 @@ def _as_card(entry: Any, line: int) -> Card:
 def _check_stated(known: dict[str, Any], needed: list[Card], line: int) -> None:
     for keyword, value, _ in needed:
         if keyword in known and known[keyword] != value and not _same_form(known[keyword], value):
-            raise InvalidArrayError(
-                f"its header states {keyword} = {known[keyword]!r}, and its data has {value!r}", line=line
-            )
+            sentence = f"its header states {keyword} = {known[keyword]!r}, and its data has {value!r}"
+            raise InvalidArrayError(sentence, line=line)
 
 
 def _same_form(stated: Any, value: Any) -> bool:

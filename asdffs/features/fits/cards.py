@@ -1,4 +1,4 @@
-"""Makes the cards of FITS headers from metadata of a tree.  astropy formats them.
+"""Makes the cards of FITS headers from metadata and coordinates in a tree.  astropy formats them.
 
 Scalars beside an array, and those of the nearest ``meta``, are shown where they fit a card of 80 characters: under
 their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping with the
@@ -6,21 +6,40 @@ FITS keywords of a linear or a TAN projection becomes those keywords, when it is
 has FITS keywords, as in the maps of sunpy: ``cunit1``, ``ctype1``, ``date-obs``.  A WCS is stated for the science
 image, which is ``data`` beside the ``meta``, and for arrays of the same shape.  Implements FITS 4.0, sections 4
 (headers) and 8 (WCS).  Needs the extra ``fits``.
+
+Coordinates of a gwcs are computed by gwcs in a short-lived process (``sky_helper``), when the header is read for the
+first time.  They are kept for the mount, by the text of the gwcs in the tree.  If there are none, a comment in the
+header tells why.  Needs the extra ``wcs``.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import itertools
+import json
+import logging
 import math
+import os
 import re
+import subprocess
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Scalar
-from asdffs.errors import InvalidArrayError
-from asdffs.features.fits.units.data import Card
+from asdffs.document.arrays.finding import elements_of
+from asdffs.document.state import FileState
+from asdffs.errors import AsdffsError, InvalidArrayError
+from asdffs.features.fits import sky_helper
+from asdffs.features.fits.data import Card
+from asdffs.storage.backend import read_bytes
+from asdffs.tree.lookups import Values
+from asdffs.tree.paths import Path
 from asdffs.tree.resolving import plain_value
+from asdffs.workers.helpers import helper, text_of
+
+logger = logging.getLogger(__name__)
 
 #: Bytes of a FITS block, and of a card.
 BLOCK: Final = 2880
@@ -33,7 +52,6 @@ _MOST: Final = 2000
 _META: Final = "meta"
 #: Before names beside the array that cannot be keywords, or have a meaning: astropy reads HIERARCH NAXIS as NAXIS.
 _BESIDE: Final = "tree"
-_WCS: Final = "wcsinfo"
 #: The name of the science image beside its metadata.
 _SCIENCE: Final = "data"
 _KEYWORD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,7}")
@@ -49,6 +67,20 @@ _COORDINATES: Final = re.compile(
 _AXES: Final = re.compile(r"ctype(\d)")
 _TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
 _LINEAR: Final = re.compile(r"[A-Z]{0,8}")
+#: Cards for which a header has room: four polynomials of degree 5, and the rest.
+ROOM: Final = 120
+_GWCS: Final = re.compile(r"(tag:stsci\.edu:gwcs/|asdf://[^/]*/(?:[^/]+/)*)wcs-[\d.]+")
+_ALIAS: Final = re.compile(r"(?:^|[\s\[{,])\*([^\s\]},]+)")
+_ANCHOR: Final = re.compile(r"(?:^|[\s\[{,])&([^\s\]},]+)")
+#: Seconds that the process may take.
+_PATIENCE: Final = 60.0
+#: WCS that are kept.
+_MOST_KEPT: Final = 64
+_COMMENT: Final = 70
+#: Larger arrays are not hashed, in bytes.
+_LARGE: Final = 1 << 20
+
+_known: Final[dict[tuple[str, tuple[int, ...]], list[Card]]] = {}
 
 
 def blocks(cards: int) -> int:
@@ -149,13 +181,10 @@ def wcs_of(home: Branch | None, array: Branch) -> list[Card]:
 
     None either if it is about another array (``is_science``).  ``array``: the branch of the image.
     """
-    for above in _upwards(home):
-        for holder in (above, above.children.get(_META)):
-            found = holder.children.get(_WCS) if holder is not None else None
-            if found is not None:
-                facts = {key.lower(): _value(scalar) for key, scalar in found.scalars.items()}
-                return _projection(facts) if is_science(array, above, _axes_of(found)) else []
-    return []
+    found, above = next(_beside(home, "wcsinfo"), (None, None))
+    if found is None or above is None or not is_science(array, above, _axes_of(found)):
+        return []
+    return _projection({key.lower(): _value(scalar) for key, scalar in found.scalars.items()})
 
 
 def _projection(facts: dict[str, Any]) -> list[Card]:
@@ -177,6 +206,14 @@ def _projection(facts: dict[str, Any]) -> list[Card]:
     texts += ["radesys"] if isinstance(facts.get("radesys"), str) else []
     keys = [*(f"ctype{n}" for n in axes), *needed, *([] if rotated else scales), *matrix, *more, *texts]
     return [("WCSAXES", len(axes), ""), *((key.upper(), facts[key], "") for key in keys)]
+
+
+def _beside(home: Branch | None, key: str) -> Iterator[tuple[Branch, Branch]]:
+    """Yield the value of ``key`` in each mapping from ``home`` upwards, and in its ``meta``; with the mapping."""
+    for above in _upwards(home):
+        for holder in (above, above.children.get(_META)):
+            if holder is not None and (found := holder.children.get(key)) is not None:
+                yield found, above
 
 
 def _upwards(branch: Branch | None) -> Iterator[Branch]:
@@ -222,3 +259,92 @@ def _value(scalar: Scalar) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def find_gwcs(home: Branch | None) -> tuple[Branch, Branch] | None:
+    """Return the nearest gwcs beside an array, in ``meta``, or further up, and the mapping that it belongs to."""
+    return next((pair for pair in _beside(home, "wcs") if _GWCS.fullmatch(pair[0].tag)), None)
+
+
+def sky_cards(document: FileState, wcs: Branch, shape: tuple[int, ...]) -> Callable[[], list[Card]]:
+    """Return a function that returns the cards for an image of ``shape`` (rows, columns).
+
+    It takes seconds, and runs while other requests are served.
+    """
+    path = wcs.path
+
+    def compute() -> list[Card]:
+        with document.scheduler.resumed():
+            text, embedded = document.tree.text(), document.embedded
+            numbers = list(_numbers(document, path))
+            fd = document.descriptor()
+            fd = os.dup(fd) if fd >= 0 else -1
+        try:
+            key = _digest(text, path, numbers), shape
+            if key not in _known:
+                start, size = (0, 0) if embedded is None else (embedded.start, embedded.size)
+                while len(_known) >= _MOST_KEPT:
+                    del _known[next(iter(_known))]
+                _known[key] = _computed(fd, {"path": path, "start": start, "size": size, "shape": shape})
+            return _known[key]
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    return compute
+
+
+def _numbers(document: FileState, path: Path) -> Iterator[bytes]:
+    """Yield the elements of the arrays in the gwcs: coefficients of polynomials are often in blocks.
+
+    A large array stands for itself by the signature of the file.
+    """
+    for branch in document.outlines.outline().arrays:
+        if branch.path[: len(path)] != path:
+            continue
+        try:
+            elements = elements_of(document, branch)
+            yield read_bytes(elements.read(0, elements.size)) if elements.size <= _LARGE else _signed(document)
+        except (AsdffsError, OSError):
+            yield _signed(document)
+
+
+def _signed(document: FileState) -> bytes:
+    return repr((document.path, document.signature)).encode()
+
+
+def _digest(text: bytes, path: Path, numbers: list[bytes]) -> str:
+    """Return a hash of the text of the gwcs and of its numbers; of the whole tree if aliases lead out of it."""
+    written = Values(text).written(path) or ""
+    alone = written and not {*_ALIAS.findall(written)} - {*_ANCHOR.findall(written)}
+    raw = written.encode("utf-8", "surrogateescape") if alone else text
+    return hashlib.sha256(b"\0".join([raw, *numbers])).hexdigest()
+
+
+def _computed(fd: int, job: dict[str, Any]) -> list[Card]:
+    answer = _asked(fd, job) if fd >= 0 else {"reason": "the file is in memory"}
+    cards = answer.get("cards")
+    if isinstance(cards, list):
+        return [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]
+    reason = f"no sky coordinates: {answer.get('reason', 'the answer of the process was not understood')}"
+    _tell(reason)
+    return [("COMMENT", reason[start : start + _COMMENT], "") for start in range(0, min(len(reason), 400), _COMMENT)]
+
+
+@functools.cache
+def _tell(reason: str) -> None:
+    """Log a reason, once."""
+    logger.warning("%s", reason)
+
+
+def _asked(fd: int, job: dict[str, Any]) -> dict[str, Any]:
+    """Run the helper on the file ``fd``, and return its answer."""
+    words = json.dumps({"file": fd, **job})
+    try:
+        with helper(text_of(sky_helper), words, flags=["-P"], kept=[fd]) as process:
+            answer = json.loads(process.communicate(timeout=_PATIENCE)[0])
+    except subprocess.TimeoutExpired:
+        return {"reason": f"gwcs took longer than {_PATIENCE:.0f} s"}
+    except (OSError, ValueError) as err:
+        return {"reason": f"gwcs could not be asked ({type(err).__name__})"}
+    return answer if isinstance(answer, dict) else {}

@@ -10,44 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from asdffs.document.arrays.elements import Elements
 from asdffs.errors import InvalidArrayError
 from asdffs.storage.backend import Extent, read_bytes
 
-#: Kind and item size of numpy -> BITPIX.  What is not here fits no image.
-BITPIX: Final = {
-    ("b", 1): 8,
-    ("u", 1): 8,
-    ("i", 1): 8,
-    ("u", 2): 16,
-    ("i", 2): 16,
-    ("u", 4): 32,
-    ("i", 4): 32,
-    ("u", 8): 64,
-    ("i", 8): 64,
-    ("f", 2): -32,
-    ("f", 4): -32,
-    ("f", 8): -64,
-}
-#: Kind and item size of numpy -> letter of TFORM.
-_LETTERS: Final = {
-    ("b", 1): "L",
-    ("u", 1): "B",
-    ("i", 1): "B",
-    ("u", 2): "I",
-    ("i", 2): "I",
-    ("u", 4): "J",
-    ("i", 4): "J",
-    ("u", 8): "K",
-    ("i", 8): "K",
-    ("f", 2): "E",
-    ("f", 4): "E",
-    ("f", 8): "D",
-    ("c", 8): "C",
-    ("c", 16): "M",
-}
+#: Kind of numpy -> item size -> BITPIX, of images; letter of TFORM, of columns.  What is not here fits neither.
+_BITS: Final = {1: 8, 2: 16, 4: 32, 8: 64}
+BITPIX: Final = {"b": {1: 8}, "u": _BITS, "i": _BITS, "f": {2: -32, 4: -32, 8: -64}}
+_WHOLE: Final = {1: "B", 2: "I", 4: "J", 8: "K"}
+_LETTERS: Final = {"b": {1: "L"}, "u": _WHOLE, "i": _WHOLE, "f": {2: "E", 4: "E", 8: "D"}, "c": {8: "C", 16: "M"}}
 _LARGEST_AXES: Final = 999
 #: Rows are converted as a whole.
 _LONGEST_ROW: Final = 16 << 20
@@ -60,23 +33,11 @@ def is_image(elements: Elements) -> bool:
     import numpy as np
 
     dtype = np.dtype(elements.descr)
-    return (dtype.kind, dtype.itemsize) in BITPIX and bool(elements.shape)
-
-
-class FitsData(Protocol):
-    """The data of an HDU.  ``size`` in bytes, without what fills the last block of 2880."""
-
-    size: int
-
-    def cards(self) -> list[Card]:
-        """What its header must say, after SIMPLE or XTENSION."""
-
-    def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes, fewer at the end.  Raises ``AsdffsError``, ``OSError``."""
+    return dtype.itemsize in BITPIX.get(dtype.kind, {}) and bool(elements.shape)
 
 
 class Image:
-    """An array of numbers.  ``elements``: rows first.  ``shape``: theirs."""
+    """An array of numbers.  ``elements``: rows first.  ``shape``: theirs.  ``size``: in bytes, without filling."""
 
     def __init__(self, elements: Elements, *, unsigned: bool = True) -> None:
         import numpy as np
@@ -84,7 +45,7 @@ class Image:
         self._elements = elements
         self.shape = elements.shape
         self._dtype = np.dtype(elements.descr)
-        self.bitpix = BITPIX[self._dtype.kind, self._dtype.itemsize]
+        self.bitpix = BITPIX[self._dtype.kind][self._dtype.itemsize]
         self.zero = zero_of(self._dtype) if unsigned else 0
         self._item = abs(self.bitpix) // 8
         self.size = self._item * math.prod(elements.shape)
@@ -95,8 +56,7 @@ class Image:
         """BITPIX, the axes, and BZERO."""
         shape = self._elements.shape[::-1]
         axes: list[Card] = [(f"NAXIS{n}", length, "") for n, length in enumerate(shape, 1)]
-        cards: list[Card] = [("BITPIX", self.bitpix, "array data type"), ("NAXIS", len(shape), ""), *axes]
-        return cards
+        return [("BITPIX", self.bitpix, "array data type"), ("NAXIS", len(shape), ""), *axes]
 
     def scaling(self) -> list[Card]:
         """BSCALE and BZERO, where numbers need them."""
@@ -113,9 +73,8 @@ class Image:
         item = self._dtype.itemsize
         raw = read_bytes(self._elements.read(first * item, (last - first) * item))
         numbers = np.frombuffer(raw, self._dtype)
-        converted: bytes = (
-            numbers.tobytes() if self._dtype.kind == "b" else as_fits(numbers, scaled=bool(self.zero)).tobytes()
-        )
+        stored = numbers if self._dtype.kind == "b" else as_fits(numbers, scaled=bool(self.zero))
+        converted: bytes = stored.tobytes()
         start = offset - first * self._item
         return converted[start : start + length]
 
@@ -150,7 +109,7 @@ class Rows:
         """An array of ``count`` rows from ``first``.  Raises ``AsdffsError``, ``OSError``."""
         import numpy as np
 
-        each = self.dtype.itemsize * math.prod(self.shape)
+        each = self.row_size
         raw = read_bytes(self.elements.read(first * each, count * each))
         return np.frombuffer(raw, self.dtype).reshape(count, *self.shape) if each else np.zeros((count, 0), "S1")
 
@@ -176,7 +135,7 @@ class Column:
         repeat = math.prod(self.shape)
         if self.dtype.kind in "SU":
             return f"{repeat * _width(self.dtype)}A"
-        return f"{repeat}{_LETTERS[self.dtype.kind, self.dtype.itemsize]}"
+        return f"{repeat}{_LETTERS[self.dtype.kind][self.dtype.itemsize]}"
 
     def dimensions(self) -> str:
         """TDIM, where there is more than one number, or text."""
@@ -195,7 +154,7 @@ class Column:
 
 
 class Table:
-    """Rows of columns.  Raises ``InvalidArrayError`` when they are not of one length."""
+    """Rows of columns.  ``size``: in bytes, without filling.  Raises ``InvalidArrayError`` for unequal columns."""
 
     def __init__(self, sources: Sequence[Rows], columns: Sequence[Column]) -> None:
         import numpy as np
@@ -210,9 +169,8 @@ class Table:
         self._sources = sources
         self.columns = columns
         self._count = counts.pop() if counts else 0
-        filled = [(n, column) for n, column in enumerate(columns) if column.size]  # an empty text has no bytes
-        self._row = np.dtype([(f"c{n}", column.stored()) for n, column in filled])
-        self._filled = filled
+        self._filled = [(n, column) for n, column in enumerate(columns) if column.size]  # an empty text has no bytes
+        self._row = np.dtype([(f"c{n}", column.stored()) for n, column in self._filled])
         self.size = self._row.itemsize * self._count
 
     def cards(self) -> list[Card]:
@@ -259,6 +217,10 @@ class Table:
         start = offset - first * each
         raw: bytes = rows.tobytes()
         return raw[start : start + length]
+
+
+#: The data of an HDU.
+FitsData = Image | Table
 
 
 def columns_of(dtype: Any, source: int = 0, above: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> list[Column]:

@@ -1,1 +1,0 @@
-"""Reads and changes the headers of FITS files, as far as containers need it."""

@@ -1,1 +1,0 @@
-"""Makes the parts of a .fits file: cards of headers, and data units."""
