@@ -61,14 +61,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "https-to-http",
-        "asdffs/features/remote/web_transport.py",
+        "asdffs/features/remote/web.py",
         ' or (before.scheme == "https" and after.scheme != "https")',
         "",
         ("tests/features/remote/test_refused_answers.py",),
     ),
     Mutant(
         "answer-at-another-offset",
-        "asdffs/features/remote/answers.py",
+        "asdffs/features/remote/web.py",
         "    if first != start or ",
         "    if ",
         ("tests/features/remote/test_answers.py",),

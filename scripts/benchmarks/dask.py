@@ -99,7 +99,7 @@ part = slice(*(int(end) if end else None for end in part.split(":")))
 dask.config.set(scheduler="threads", **({"num_workers": threads} if threads else {}))
 """
 _ASDFFS = f"""{_START}
-import xarray, asdffs.features.datasets.backend, asdffs.features.remote.backend
+import xarray, asdffs.features.datasets.backend, asdffs.features.remote.backends.remote
 xarray.backends.list_engines()
 begin = time.perf_counter()
 found = xarray.open_mfdataset(files, engine="asdffs", combine="nested", concat_dim="file", parallel=bool(threads))

@@ -11,7 +11,7 @@ from support.filesystems import KINDS, filesystem
 from support.memory import MemoryFolder
 from support.web_server import WebServer
 
-from asdffs.features.remote.backend import RemoteFolder
+from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Backend, Folder, read_bytes, read_into
 from asdffs.storage.file_backend import FileFolder

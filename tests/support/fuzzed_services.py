@@ -27,11 +27,9 @@ from asdffs.features.daf.files import Bytes, Files, above
 from asdffs.features.daf.format import LOG
 from asdffs.features.daf.properties import check_store
 from asdffs.features.daf.store import Store
-from asdffs.features.remote.answers import check_whole, seconds_of, stated, wanted_of
-from asdffs.features.remote.listing import Prefix
-from asdffs.features.remote.store_transport import StoreTransport
+from asdffs.features.remote.object_stores import Prefix, StoreTransport
 from asdffs.features.remote.transport import RequestError, Validator
-from asdffs.features.remote.web_transport import WebTransport
+from asdffs.features.remote.web import WebTransport, check_whole, seconds_of, stated, wanted_of
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import parse_url
 from asdffs.tree.conditions import parse_condition

@@ -32,7 +32,7 @@ def _url_of(place: str) -> str:
     """Return the URL of a file or of a prefix, as a catalogue keeps it.  Raises ``UsageError``."""
     registry.needed_feature("remote")
     if not place.partition("?")[0].lower().endswith(FILE_ENDINGS):
-        from asdffs.features.remote.listing import prefix_of
+        from asdffs.features.remote.object_stores import prefix_of
 
         return prefix_of(place)
     url = parse_url(place)

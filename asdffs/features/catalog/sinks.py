@@ -102,7 +102,7 @@ class _Prefix:
     """A prefix of an object store."""
 
     def __init__(self, place: str, options: RemoteOptions, *, force: bool) -> None:
-        from asdffs.features.remote.listing import Prefix
+        from asdffs.features.remote.object_stores import Prefix
 
         self._prefix = Prefix(place, options)
         self._stored: set[str] = set()

@@ -71,7 +71,7 @@ class Walk:
 
     def _remote_files(self, root: bytes) -> Iterator[tuple[bytes, str]]:
         """Yield the files below a prefix.  A URL that ends as a name of a file is a file, without an identity."""
-        from asdffs.features.remote.listing import Prefix
+        from asdffs.features.remote.object_stores import Prefix
 
         if os.fsdecode(root).lower().endswith(FILE_ENDINGS):
             yield root, ""

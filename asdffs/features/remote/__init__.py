@@ -1,6 +1,5 @@
 """Files in object stores and on web servers, which are read through a cache on the disk.
 
-``urls`` and ``options``: what is opened, and how; ``transport``: one request, by ``web_transport`` (which uses
-``connections``) or ``store_transport``; ``answers``: what servers say, checked; ``fetching``: which requests are
-made; ``cache``: the bytes that are here; ``backend``: the storage protocol on all of these.
+``transport``: one request, by ``web`` (which uses ``connections``) or ``object_stores``; ``fetching``: which requests
+are made; ``cache``: the bytes that are here; ``backends/remote``: the storage protocol on all of these.
 """

@@ -26,11 +26,11 @@ from asdffs.features.remote.cache import CacheFile
 from asdffs.features.remote.transport import (
     NO_ANSWER,
     Fetched,
-    Patience,
     RequestError,
     Transport,
     Trouble,
     Validator,
+    retried,
 )
 
 logger = logging.getLogger(__name__)
@@ -112,10 +112,10 @@ class Fetcher:
         validator: Validator,
         *,
         timeout: float,
-        counters: Counters | None = None,
-        stored: Callable[[int], None] = lambda count: None,
+        counters: Counters,
+        stored: Callable[[int], None],
     ) -> None:
-        self.counters = counters or Counters()
+        self.counters = counters
         self._shown = shown
         self._transport = transport
         self._cache = cache
@@ -133,7 +133,7 @@ class Fetcher:
         self._closed = False
         self._stale = False
 
-    def ensure(self, start: int, stop: int, wanted: Callable[[], bool] = lambda: True) -> None:
+    def ensure(self, start: int, stop: int, wanted: Callable[[], bool]) -> None:
         """Return when all bytes from ``start`` to ``stop`` are in the cache.
 
         ``wanted()`` returns whether somebody still waits for them; it is asked now and then.
@@ -268,25 +268,24 @@ class Fetcher:
 
     def _fetch(self, job: _Job) -> None:
         """Make the request until it works.  Raises as ``ensure``."""
-        patience = Patience(self._timeout)
-        while True:
-            try:
-                fetched = self._request(job)
-                break
-            except RequestError as err:
-                self._check(err.trouble is not Trouble.CHANGED)
-                wait = patience.pause_after(err)
-                if wait is None or self._closed:
-                    if err.is_silence:
-                        self._last_failure, self._silent_until = err.sentence, time.monotonic() + _SILENCE
-                    raise RemoteError(err.sentence, path=self._shown) from err
-                logger.info("%s: %s; asked again in %.1f s", self._shown, err.sentence, wait)
-                time.sleep(wait)
-                self.counters.retries += 1
+        try:
+            fetched = retried(lambda _: self._request(job), self._timeout, self._note_retry)
+        except RequestError as err:
+            self._check(err.trouble is not Trouble.CHANGED)
+            if err.is_silence:
+                self._last_failure, self._silent_until = err.sentence, time.monotonic() + _SILENCE
+            raise RemoteError(err.sentence, path=self._shown) from err
         self._silent_until = 0.0
         self._cache.store(fetched.start, fetched.content)
         self._unkept = True
         self._stored(len(fetched.content))
+
+    def _note_retry(self, err: RequestError, wait: float) -> None:
+        """Note that a request is made again.  Raises ``err`` if nobody waits for it any more."""
+        if self._closed:
+            raise err
+        logger.info("%s: %s; asked again in %.1f s", self._shown, err.sentence, wait)
+        self.counters.retries += 1
 
     def _request(self, job: _Job) -> Fetched:
         """Return the answer to one request.  Raises ``RequestError``, ``StaleFileError``."""
@@ -295,7 +294,7 @@ class Fetcher:
         fetched = self._transport.get(job.start, job.stop, self._validator)
         self.counters.seconds += time.monotonic() - began
         self.counters.received += len(fetched.content)
-        self._check(is_same_version(fetched.validator, self._validator))
+        self._check(fetched.validator.is_same(self._validator))
         return fetched
 
     def _check(self, same: bool) -> None:  # noqa: FBT001
@@ -303,15 +302,6 @@ class Fetcher:
         if not same:
             self._stale = True
             raise StaleFileError(_CHANGED, path=self._shown)
-
-
-def is_same_version(one: Validator, two: Validator) -> bool:
-    """Return whether two answers are of the same version, as far as they tell."""
-    if one.size != two.size:
-        return False
-    if one.tag is not None and two.tag is not None:
-        return one.tag == two.tag
-    return one.modified == two.modified or None in (one.modified, two.modified)
 
 
 def _merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,15 +1,20 @@
-"""What a transport of a remote file does, and what its requests may end with.
+"""What a transport of a remote file does, what its requests may end with, and when they are made again.
 
-A transport makes one request at a time and keeps nothing: ``fetching`` asks again and stores.  ``web_transport`` asks
-web servers, ``store_transport`` object stores.
+A transport makes one request at a time and keeps nothing: ``fetching`` asks again and stores.  ``web`` asks web
+servers, ``object_stores`` object stores.  Every answer passes ``checked`` before its bytes are used.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 import time
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol, TypeVar
 
+from asdffs.errors import AsdffsError, MissingFileError, RemoteError
+
+T = TypeVar("T")
 NO_ANSWER: Final = "the server does not answer"
 NOT_REACHED: Final = "the server cannot be reached"
 CUT: Final = "the connection ended before all bytes were sent"
@@ -25,6 +30,13 @@ _LONGEST_PAUSE: Final = 5.0
 ONE_REQUEST: Final = 30.0
 #: Seconds that the last repetition may take, however little time is left.
 _LAST_REQUEST: Final = 1.0
+#: The largest size of a remote file that is believed, in bytes; object stores allow 50 TB.
+LARGEST: Final = 1 << 46
+#: Characters of the longest ETag that is believed.
+_LONGEST_TAG: Final = 1024
+_TAG: Final = re.compile(r"[\x20-\x7e\x80-\xff]+")
+TOO_LONG: Final = "the server states a length that is not a number, or above 64 TiB"
+_GONE: Final = (404, 410)
 #: What a refusal means, by status.
 _MEANINGS: Final = {
     400: "the server does not accept the request (400)",
@@ -52,6 +64,14 @@ class Validator(NamedTuple):
         ``now``: seconds since 1970.  Dates have whole seconds, so a new date says little.
         """
         return self.tag is not None or (self.modified is not None and now - self.modified > _NEW)
+
+    def is_same(self, other: Validator) -> bool:
+        """Return whether two answers are of the same version, as far as they tell."""
+        if self.size != other.size:
+            return False
+        if self.tag is not None and other.tag is not None:
+            return self.tag == other.tag
+        return self.modified == other.modified or None in (self.modified, other.modified)
 
     @property
     def is_strong(self) -> bool:
@@ -116,24 +136,46 @@ class Transport(Protocol):
         """
 
 
-class Patience:
-    """When a request that failed is made again: later and later, until ``seconds`` are over."""
+def retried(request: Callable[[float], T], seconds: float, retry: Callable[[RequestError, float], None]) -> T:
+    """Return ``request(most)``, made again later and later while the server is busy, until ``seconds`` are over.
 
-    def __init__(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-        self._pause = _FIRST_PAUSE
+    ``most``: the seconds that the request may take.  ``retry(error, wait)`` is called before each pause of ``wait``
+    seconds.  Raises the last ``RequestError``.
+    """
+    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    while True:
+        try:
+            return request(min(ONE_REQUEST, max(_LAST_REQUEST, deadline - time.monotonic())))
+        except RequestError as err:
+            wait = pause if err.wait is None else err.wait
+            if err.trouble is not Trouble.BUSY or time.monotonic() + wait > deadline:
+                raise
+            retry(err, wait)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        time.sleep(wait)
 
-    def for_one(self) -> float:
-        """Return the seconds that the next request may take."""
-        return min(ONE_REQUEST, max(_LAST_REQUEST, self._deadline - time.monotonic()))
 
-    def pause_after(self, error: RequestError) -> float | None:
-        """Return the seconds until the request is made again; None if it is not."""
-        wait = self._pause if error.wait is None else error.wait
-        if error.trouble is not Trouble.BUSY or time.monotonic() + wait > self._deadline:
-            return None
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        return wait
+def checked(fetched: Fetched, start: int, stop: int) -> Fetched:
+    """Return ``fetched`` if it has the bytes from ``start`` to ``stop``, fewer at the end of the file.
+
+    Raises ``RequestError`` otherwise: every answer passes here before its bytes are used.
+    """
+    if not 0 <= fetched.validator.size <= LARGEST:
+        raise RequestError(Trouble.REFUSED, TOO_LONG)
+    if fetched.start != start or len(fetched.content) != max(0, min(stop, fetched.validator.size) - start):
+        raise RequestError(Trouble.BUSY, OTHER_BYTES)
+    return fetched
+
+
+def tag_of(text: str | None) -> str | None:
+    """Return an ETag; None without one that can be sent back: at most 1,024 characters, none of control."""
+    return text if text and len(text) <= _LONGEST_TAG and _TAG.fullmatch(text) else None
+
+
+def error_of(err: RequestError, shown: str, what: str = "") -> AsdffsError:
+    """Return the error for the user of the URL ``shown``; ``what`` failed, such as "x cannot be removed: "."""
+    kind = MissingFileError if err.status in _GONE else RemoteError
+    return kind(f"{what}{err.sentence}", path=shown)
 
 
 def refusal_of(status: int, wait: float | None = None) -> RequestError:

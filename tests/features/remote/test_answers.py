@@ -8,9 +8,9 @@ from email.message import Message
 
 import pytest
 
-from asdffs.features.remote.answers import LARGEST, checked, date_of, seconds_of, stated, tag_of, wanted_of
-from asdffs.features.remote.store_transport import StoreTransport
-from asdffs.features.remote.transport import Fetched, RequestError, Trouble, Validator
+from asdffs.features.remote.object_stores import StoreTransport
+from asdffs.features.remote.transport import LARGEST, Fetched, RequestError, Trouble, Validator, checked, tag_of
+from asdffs.features.remote.web import date_of, seconds_of, stated, wanted_of
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import parse_url
 

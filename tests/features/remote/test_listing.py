@@ -9,8 +9,8 @@ import pytest
 from support.web_server import Answer, Request, WebServer
 
 from asdffs.errors import RemoteError
-from asdffs.features.remote import listing
-from asdffs.features.remote.listing import Prefix
+from asdffs.features.remote import object_stores
+from asdffs.features.remote.object_stores import Prefix
 from asdffs.storage.remote_options import RemoteOptions
 
 OBJECT = """<Contents><Key>d/{}.asdf</Key><LastModified>2021-01-01T00:00:00.000Z</LastModified><ETag>"1"</ETag>
@@ -47,7 +47,7 @@ def test_regression_pages_without_objects_end(server: WebServer) -> None:
 
 
 def test_regression_objects_without_end_are_refused(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST_OBJECTS", 100)
+    monkeypatch.setattr(object_stores, "MOST_OBJECTS", 100)
     numbers = count()
     server.fault = lambda request: page(request, "".join(OBJECT.format(next(numbers)) for _ in range(10)), more=True)
     with pytest.raises(RemoteError, match="more than 100; give a longer prefix"):

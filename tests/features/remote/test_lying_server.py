@@ -15,7 +15,7 @@ from support.mounts import LIMIT
 
 from asdffs.errors import AsdffsError, StaleFileError
 from asdffs.features.remote import transport
-from asdffs.features.remote.backend import RemoteFolder
+from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.scheduling import SingleThread
 from asdffs.storage.remote_options import RemoteOptions
 

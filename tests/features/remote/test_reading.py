@@ -23,7 +23,7 @@ from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, MissingFileError, RemoteError, StaleFileError
 from asdffs.features.remote import backend as remote_backend
 from asdffs.features.remote import fetching, transport
-from asdffs.features.remote.backend import RemoteFolder
+from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.features.remote.cache import PAGE, CacheFile, used
 from asdffs.scheduling import SerialCalls, SingleThread
 from asdffs.storage.backend import Extent, read_bytes

@@ -23,7 +23,7 @@ from support.web_server import Answer, Request, WebServer
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import AsdffsError
-from asdffs.features.remote import connections, web_transport
+from asdffs.features.remote import connections, web
 from asdffs.features.remote.transport import RequestError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote_options import RemoteOptions
@@ -85,7 +85,7 @@ def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
 @pytest.mark.parametrize("place", ["http://host/a", "ftp://host/a", "file:///a"])
 def test_a_redirect_to_what_is_not_https_is_not_followed(place: str) -> None:
     """Without a server that speaks TLS, so without a certificate."""
-    secure = web_transport._Place("https://host/a?secret", "login")
+    secure = web._Place("https://host/a?secret", "login")
     with pytest.raises(RequestError, match="not https, which is not followed"):
         secure.moved(place)
     for location, text, login in (

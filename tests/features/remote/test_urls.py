@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asdffs.errors import UsageError
-from asdffs.features.remote.stores import identity_of
+from asdffs.features.remote.object_stores import identity_of
 from asdffs.storage.remote_options import RemoteOptions
 from asdffs.storage.urls import is_remote, local_path, parse_url, shown_url
 

@@ -3,35 +3,43 @@
 The first request follows redirects; later ones go to where they led.  That place may be a URL that expires, so a
 refusal makes this module follow the redirects once more.  User and password of a URL go only to the server that the
 URL names, and no header tells a server the URL of another one.
+
+What an answer says about the file and about itself is checked against what was asked before it is used:
+
+* A length is a number without a sign, of at most 15 digits; a file has at most ``LARGEST`` bytes.
+* A part begins where it was asked to begin, and ends within the file.  ``Content-Length``, if there is one, is the
+  length of that part.  ``Content-Range: bytes FIRST-LAST/*`` does not tell the size: for the first answer it is not
+  known, and for others it is that of the version that was opened.
+* Of an answer that is longer than what was asked for, only what was asked for is read.
+* An ETag that cannot be sent back (``tag_of``), or a date that is not between 1970 and 2262, counts as not stated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import string
 from collections.abc import Callable, Iterator
-from email.utils import formatdate
-from typing import Final
+from email.message import Message
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
-from asdffs.features.remote.answers import (
-    Stated,
-    check_whole,
-    checked,
-    seconds_of,
-    stated,
-    wanted_of,
-)
 from asdffs.features.remote.connections import Answer, Deadline, answered, login_of
 from asdffs.features.remote.transport import (
     CUT,
+    LARGEST,
+    NO_PARTS,
     OTHER_BYTES,
+    TOO_LONG,
     Fetched,
     Head,
     RequestError,
     Trouble,
     Validator,
+    checked,
     refusal_of,
+    tag_of,
 )
 from asdffs.storage.urls import WEB, Url
 
@@ -41,6 +49,10 @@ _MOVED: Final = (301, 302, 303, 307, 308)
 _REDIRECTS: Final = 10
 #: Bytes of a whole file that are read at a time.
 _PIECE: Final = 1 << 20
+#: Times in nanoseconds have 63 bits: until 2262.
+_LAST_DATE: Final = (1 << 63) / 1e9
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+_RANGE: Final = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15}|\*)")
 
 
 class WebTransport:
@@ -166,3 +178,95 @@ def _content(answer: Answer, found: Stated, count: int) -> memoryview:
     if found.stop == found.start + count and answer.read_into(memoryview(bytearray(1))):
         raise RequestError(Trouble.BUSY, OTHER_BYTES)
     return content
+
+
+class Stated(NamedTuple):
+    """What an answer with the bytes ``start`` to ``stop`` says.  ``stop`` and ``size`` are None if it does not.
+
+    ``part``: whether it is an answer to a request for a part.
+    """
+
+    start: int
+    stop: int | None
+    size: int | None
+    tag: str | None
+    modified: float | None
+    part: bool
+
+    def validator(self, known: Validator | None = None) -> Validator:
+        """Return the version.  Its size, if it is not stated, is that of ``known``, else 0."""
+        size = self.size if self.size is not None else known.size if known is not None else 0
+        return Validator(size, self.tag, self.modified)
+
+
+def stated(status: int, headers: Message, start: int) -> Stated:
+    """Return what the answer of a web server to a request for the bytes from ``start`` says.
+
+    ``status``: 200 or 206.  Raises ``RequestError``.
+    """
+    length = None if "chunked" in headers.get("Transfer-Encoding", "").lower() else _length(headers)
+    about = tag_of(headers.get("ETag")), date_of(headers.get("Last-Modified"))
+    if status != 206:
+        return Stated(0, length, length, *about, part=False)
+    found = _RANGE.fullmatch(headers.get("Content-Range", "").strip())
+    if found is None:
+        raise RequestError(Trouble.BUSY, OTHER_BYTES)
+    first, stop = int(found[1]), int(found[2]) + 1
+    size = None if found[3] == "*" else int(found[3])
+    if max(size or 0, stop) > LARGEST:
+        raise RequestError(Trouble.REFUSED, TOO_LONG)
+    if first != start or not first < stop <= (stop if size is None else size) or length not in (None, stop - first):
+        raise RequestError(Trouble.BUSY, OTHER_BYTES)
+    return Stated(first, stop, size, *about, part=True)
+
+
+def wanted_of(found: Stated, start: int, stop: int, known: Validator | None) -> int:
+    """Return how many bytes of the answer to read: those from ``start`` to ``stop``, or to the end of the file.
+
+    Raises ``RequestError`` if the answer has fewer, or is no part.
+    """
+    if not found.part or found.stop is None:
+        raise RequestError(Trouble.NO_RANGES, NO_PARTS)
+    wanted = min(stop, found.validator(known).size)
+    if found.stop < wanted:
+        raise RequestError(Trouble.BUSY, OTHER_BYTES)
+    return wanted - start
+
+
+def date_of(text: str | None) -> float | None:
+    """Return the seconds since 1970 of a date, None without one that counts."""
+    try:
+        stamp = parsedate_to_datetime(text or "").timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return stamp if 0 < stamp < _LAST_DATE else None
+
+
+def seconds_of(text: str | None) -> float | None:
+    """Return the seconds of a ``Retry-After`` header; None without one.  A date counts as no statement."""
+    stripped = (text or "").strip()
+    return float(stripped) if stripped.isdecimal() else None
+
+
+def check_whole(found: Stated, count: int, most: int, *, ended: bool) -> None:
+    """Raise ``RequestError`` unless ``count`` bytes of a whole file are as many as the answer says, at most ``most``.
+
+    ``ended``: whether no more come.
+    """
+    if found.part:
+        raise RequestError(Trouble.BUSY, OTHER_BYTES)
+    if found.stop is not None and ended and count < found.stop:
+        raise RequestError(Trouble.BUSY, CUT)
+    if count > (most if found.stop is None else found.stop):
+        end = "and does not say how many; allow more by whole_max" if found.stop is None else "as it said"
+        raise RequestError(Trouble.REFUSED, f"the server sends more than {found.stop or most} bytes, {end}")
+
+
+def _length(headers: Message) -> int | None:
+    text = headers.get("Content-Length")
+    if text is None:
+        return None
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None or int(found[0]) > LARGEST:
+        raise RequestError(Trouble.REFUSED, TOO_LONG)
+    return int(found[0])
