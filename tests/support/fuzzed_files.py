@@ -27,7 +27,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.document.scanning import find_embedded, scan, window_of
 from asdffs.errors import AsdffsError, MissingFileError
-from asdffs.features.datasets.references.checking import changed_files
+from asdffs.features.datasets.references import changed_files
 from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.plan import Move, Plan, Write

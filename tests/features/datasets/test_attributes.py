@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from asdffs.features.datasets.attributes import attributes_in
+from asdffs.features.datasets.metadata import attributes_in
 
 VALUES = {
     "asdf_library.name": "asdf",

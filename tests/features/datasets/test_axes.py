@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asdffs.errors import UsageError
-from asdffs.features.datasets.axes import name_axes
-from asdffs.features.datasets.models import known_axes
+from asdffs.features.datasets.metadata import known_axes, name_axes
 
 pytestmark = pytest.mark.long
 

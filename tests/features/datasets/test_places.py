@@ -21,7 +21,7 @@ from support.samples import block_bytes
 import asdffs
 from asdffs.document.arrays import reference
 from asdffs.errors import AsdffsError
-from asdffs.features.datasets import places
+from asdffs.features.datasets import variables
 
 pytestmark = pytest.mark.long
 
@@ -88,7 +88,7 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
 
 def test_aliases_of_aliases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They double the places forty times; the limit itself is reached in a few seconds, so it is lower here."""
-    monkeypatch.setattr(places, "PLACES", 3_000)
+    monkeypatch.setattr(variables, "PLACES", 3_000)
     lines = [f"l0: &l0 {{a: {ARRAY}}}, b: 1}}"]
     lines += [f"l{number}: &l{number} [*l{number - 1}, *l{number - 1}]" for number in range(1, 40)]
     path = written(tmp_path / "a.asdf", "\n".join(lines) + "\n")

@@ -25,10 +25,9 @@ from support.web_server import WebServer
 
 import asdffs
 from asdffs.errors import AsdffsError, NotPermittedError
-from asdffs.features.datasets.references import grid
-from asdffs.features.datasets.references.grid import grid_of
-from asdffs.features.datasets.references.making import arrays_of, make_references
-from asdffs.features.datasets.references.zarr_metadata import Zarr2, Zarr3
+from asdffs.features.datasets import references as reference_files
+from asdffs.features.datasets.references import arrays_of, grid_of, make_references
+from asdffs.features.datasets.zarr_metadata import Zarr2, Zarr3
 
 pytestmark = pytest.mark.long
 
@@ -161,7 +160,7 @@ def test_several_files_are_stacked(tmp_path: Path) -> None:
 
 
 def test_over_http_and_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "LARGEST", 5000)
+    monkeypatch.setattr(reference_files, "LARGEST", 5000)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     asdf.AsdfFile({"data": CUBE}).write_to(tmp_path / "a.asdf")
@@ -238,14 +237,14 @@ def test_chunks_are_contiguous_and_cover_the_array(seed: int, largest: int) -> N
         base = base.base
     raw = base.ravel(order="K")
     start = values.__array_interface__["data"][0] - raw.__array_interface__["data"][0]
-    before, grid.LARGEST = grid.LARGEST, largest
+    before, reference_files.LARGEST = reference_files.LARGEST, largest
     try:
         cut = grid_of(values.shape, values.strides, 4)
     except NotPermittedError:
         assert all(stride != 4 for stride, length in zip(values.strides, values.shape, strict=True) if length > 1)
         return
     finally:
-        grid.LARGEST = before
+        reference_files.LARGEST = before
     found = np.full(values.shape, -1)
     for index, offset in cut.chunks():
         first = (start + offset) // 4

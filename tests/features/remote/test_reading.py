@@ -21,7 +21,6 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, MissingFileError, RemoteError, StaleFileError
-from asdffs.features.remote import backend as remote_backend
 from asdffs.features.remote import fetching, transport
 from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.features.remote.cache import PAGE, CacheFile, used
@@ -65,7 +64,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (fetching, remote_backend, transport):
+    for module in (fetching, transport):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

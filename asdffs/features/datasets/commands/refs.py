@@ -19,9 +19,8 @@ from asdffs.cli.saying import say
 from asdffs.cli.several_files import for_each
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
-from asdffs.features.datasets.references.checking import changed_files
-from asdffs.features.datasets.references.making import FileArrays, References, arrays_of, make_references
-from asdffs.features.datasets.references.zarr_metadata import Zarr2, Zarr3, ZarrFormat
+from asdffs.features.datasets.references import FileArrays, References, arrays_of, changed_files, make_references
+from asdffs.features.datasets.zarr_metadata import Zarr2, Zarr3, ZarrFormat
 from asdffs.storage.urls import shown_name
 from asdffs.workflows.ahead import read_ahead
 

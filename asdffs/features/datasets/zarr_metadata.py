@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.errors import NotPermittedError
 
@@ -35,28 +35,15 @@ class ArrayFacts:
     missing: int | None = None
 
 
-class ZarrFormat(Protocol):
-    """A version of Zarr."""
+class Zarr2:
+    """Zarr 2 with the names of axes in ``_ARRAY_DIMENSIONS``."""
 
     def group(self, attributes: Mapping[str, Any]) -> dict[str, str]:
         """Return the files of a group: name -> text."""
-
-    def array(self, array: ArrayFacts) -> dict[str, str]:
-        """Return the files of an array.  Raises ``NotPermittedError`` if Zarr has no such datatype."""
-
-    def key(self, index: Sequence[int]) -> str:
-        """Return the name of the file of a chunk."""
-
-
-class Zarr2:
-    """Zarr 2 with the names of axes in ``_ARRAY_DIMENSIONS``.  See ``ZarrFormat``."""
-
-    def group(self, attributes: Mapping[str, Any]) -> dict[str, str]:
-        """See ``ZarrFormat``."""
         return {".zgroup": _json({"zarr_format": 2}), ".zattrs": _json(attributes)}
 
     def array(self, array: ArrayFacts) -> dict[str, str]:
-        """See ``ZarrFormat``."""
+        """Return the files of an array.  Raises ``NotPermittedError`` if Zarr has no such datatype."""
         check_dtype(array.dtype)
         shown = (array.made or array.dtype).str
         metadata = {
@@ -73,19 +60,19 @@ class Zarr2:
         return {".zarray": _json(metadata), ".zattrs": _json(attributes)}
 
     def key(self, index: Sequence[int]) -> str:
-        """See ``ZarrFormat``."""
+        """Return the name of the file of a chunk."""
         return ".".join(map(str, index)) or "0"
 
 
 class Zarr3:
-    """Zarr 3.  See ``ZarrFormat``."""
+    """Zarr 3.  See ``Zarr2``."""
 
     def group(self, attributes: Mapping[str, Any]) -> dict[str, str]:
-        """See ``ZarrFormat``."""
+        """See ``Zarr2``."""
         return {"zarr.json": _json({"zarr_format": 3, "node_type": "group", "attributes": attributes})}
 
     def array(self, array: ArrayFacts) -> dict[str, str]:
-        """See ``ZarrFormat``."""
+        """See ``Zarr2``."""
         check_dtype(array.dtype)
         order = "big" if array.dtype.str[0] == ">" else "little"
         ends: dict[str, Any] = {"name": "bytes"}
@@ -107,8 +94,12 @@ class Zarr3:
         return {"zarr.json": _json(metadata)}
 
     def key(self, index: Sequence[int]) -> str:
-        """See ``ZarrFormat``."""
+        """See ``Zarr2``."""
         return "/".join(("c", *map(str, index)))
+
+
+#: A version of Zarr.
+ZarrFormat = Zarr2 | Zarr3
 
 
 def _json(value: Any) -> str:

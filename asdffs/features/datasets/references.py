@@ -1,28 +1,33 @@
-"""Makes the references of one file, or of several files whose arrays are stacked along a new axis ``file``.
+"""References: Zarr arrays whose chunks are bytes of ASDF files, as kerchunk and fsspec describe them in JSON.
 
-No element is read: a reference is a URL, an offset and a length.  References do not follow a file that changes, so
-what tells its version is among the attributes (``FILES``); ``checking`` compares it.
+They are made for one file, or for several files whose arrays are stacked along a new axis ``file``.  No element is
+read: a reference is a URL, an offset and a length.  References do not follow a file that changes, so what tells its
+version is among the attributes (``FILES``); ``changed_files`` compares it.
+
+A stored array is cut into chunks that are contiguous in the file.  Readers of Zarr refuse a short last chunk, so the
+lengths of a chunk divide those of the array.  Within a chunk the elements have C order, because not all readers of
+references know another one.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.arrays.finding import Stored
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, NotPermittedError, UsageError
-from asdffs.features.datasets.attributes import for_json
-from asdffs.features.datasets.references.grid import Grid, grid_of
-from asdffs.features.datasets.references.zarr_metadata import ArrayFacts, ZarrFormat, check_dtype
+from asdffs.errors import AsdffsError, NotAsdfError, NotPermittedError, UsageError, reason_of
+from asdffs.features.datasets.metadata import for_json
 from asdffs.features.datasets.variables import Dataset, Variable, describe
+from asdffs.features.datasets.zarr_metadata import ArrayFacts, ZarrFormat, check_dtype
 from asdffs.storage.urls import is_remote, parse_url
 from asdffs.tree.resolving import plain_value
-
-if TYPE_CHECKING:
-    import numpy as np
 
 #: The attribute with the files: ``url``, ``size``, and ``mtime_ns`` or ``etag`` of each.
 FILES: Final = "asdffs_files"
@@ -31,6 +36,11 @@ AXIS: Final = "file"
 LOCAL: Final = "file://"
 #: A slash separates names in Zarr, and readers of Zarr take a backslash for one.
 _SEPARATORS: Final = {"/": "slash", "\\": "backslash"}
+#: A chunk has at most so many bytes, if the lengths of the array can be divided.
+LARGEST: Final = 16 << 20
+#: The most chunks of an axis that is cut to stay below ``LARGEST``, and of an array.
+_MOST_CUTS: Final = 4096
+_MOST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +106,7 @@ def make_references(files: Sequence[FileArrays], zarr: ZarrFormat) -> References
     if not files:
         raise UsageError("give at least one file")
     parts, left_out = _common(files)
-    attributes = {
-        name: value
-        for name, value in files[0].attributes.items()
-        if all(file.attributes.get(name) == value for file in files)
-    }
+    attributes = _agreed([file.attributes for file in files])
     versions = {url: version for file in files for url, version in file.versions.items()}
     attributes[FILES] = [{"url": url, **version} for url, version in versions.items()]
     refs: dict[str, Any] = dict(zarr.group(attributes))
@@ -131,23 +137,19 @@ def _part(found: Dataset, one: Variable) -> _Part | None:
 
 def _missing(found: Dataset, one: Variable) -> int | None:
     """Return the integer that stands for missing elements.  Raises ``NotPermittedError`` for other such values."""
+    import numpy as np
+
     mask = found.variables.get(one.mask)
     if mask is None or not mask.array.states_value:
         return None
     stated = one.array.branch.scalars["mask"].text
     value = plain_value(stated)
     if one.dtype.kind in "iu" and isinstance(value, int):
-        return int(value) if _has(one.dtype, value) else None
+        limits = np.iinfo(one.dtype)
+        return int(value) if limits.min <= value <= limits.max else None
     if one.dtype.kind == "f" and isinstance(value, float) and value != value:
         return None  # NaN is missing without a word about it
     raise NotPermittedError(f"its missing elements are those close to {stated[:40]}, which Zarr cannot say")
-
-
-def _has(dtype: np.dtype[Any], value: int) -> bool:
-    import numpy as np
-
-    limits = np.iinfo(dtype)
-    return bool(limits.min <= value <= limits.max)
 
 
 def _common(files: Sequence[FileArrays]) -> tuple[dict[str, list[_Part]], dict[str, str]]:
@@ -176,16 +178,17 @@ def _is_like(part: _Part | None, first: _Part) -> bool:
     return replace(part.facts, attributes={}, axes=()) == replace(first.facts, attributes={}, axes=())
 
 
+def _agreed(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the attributes that all have, with the same value."""
+    return {name: value for name, value in found[0].items() if all(one.get(name) == value for one in found)}
+
+
 def _facts(parts: list[_Part]) -> ArrayFacts:
     """Return what Zarr says about an array; of several files, with the axis ``file``."""
     facts = parts[0].facts
     if len(parts) == 1:
         return facts
-    attributes = {
-        key: value
-        for key, value in facts.attributes.items()
-        if all(part.facts.attributes.get(key) == value for part in parts)
-    }
+    attributes = _agreed([part.facts.attributes for part in parts])
     shape, chunk, axes = (len(parts), *facts.shape), (1, *facts.chunk), (AXIS, *facts.axes)
     return replace(facts, shape=shape, chunk=chunk, axes=axes, attributes=attributes)
 
@@ -193,9 +196,7 @@ def _facts(parts: list[_Part]) -> ArrayFacts:
 def _places(parts: list[_Part]) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
     """Yield the index of each chunk, and its URL, offset and length in bytes."""
     for number, part in enumerate(parts):
-        length = part.facts.dtype.itemsize
-        for count in part.grid.chunk:
-            length *= count
+        length = part.facts.dtype.itemsize * math.prod(part.grid.chunk)
         url = url_of(part.stored.path)
         for index, offset in part.grid.chunks():
             yield ((number, *index) if len(parts) > 1 else index), [url, part.stored.offset + offset, length]
@@ -209,3 +210,106 @@ def url_of(path: str) -> str:
     if url.text != url.shown:
         raise UsageError("references keep no URL with a query or a user, which may be secret", path=url.shown)
     return url.text
+
+
+class Grid(NamedTuple):
+    """Chunks with the lengths ``chunk`` of an array with the lengths ``shape``.  ``strides`` are in bytes."""
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def chunks(self) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Yield the index of each chunk, and its offset from element 0 in bytes."""
+        if 0 in self.shape:
+            return
+        counts = [length // part for length, part in zip(self.shape, self.chunk, strict=True)]
+        steps = [part * stride for part, stride in zip(self.chunk, self.strides, strict=True)]
+        for index in itertools.product(*map(range, counts)):
+            yield index, sum(number * step for number, step in zip(index, steps, strict=True))
+
+
+def grid_of(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> Grid:
+    """Return the chunks of an array.  ``strides`` and ``item``, the size of an element, are in bytes.
+
+    Raises ``NotPermittedError`` if the elements do not lie together, or if there were too many chunks.
+    """
+    if 0 in shape:
+        return Grid(shape, tuple(max(1, length) for length in shape), strides)
+    together = max(_candidates(shape, strides, item), key=math.prod)
+    if math.prod(together) == 1 < math.prod(shape):
+        raise NotPermittedError("its elements do not lie together")
+    chunk = _cut(together, item)
+    count = math.prod(length // part for length, part in zip(shape, chunk, strict=True))
+    if count > _MOST:
+        raise NotPermittedError(f"it lies in {count} places; references have room for {_MOST}")
+    return Grid(shape, chunk, strides)
+
+
+def _candidates(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> Iterator[tuple[int, ...]]:
+    """Yield the lengths of what is contiguous in C order: the last axes, and each axis whose elements follow."""
+    size, first = item, len(shape)
+    while first and (shape[first - 1] == 1 or strides[first - 1] == size):
+        first -= 1
+        size *= shape[first]
+    yield (*[1] * first, *shape[first:])
+    for axis, (length, stride) in enumerate(zip(shape, strides, strict=True)):
+        if stride == item:
+            yield tuple(length if other == axis else 1 for other in range(len(shape)))
+
+
+def _cut(lengths: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """Return the lengths of a part with at most ``LARGEST`` bytes, cut along the first axes that are not 1."""
+    part = list(lengths)
+    for axis, length in enumerate(lengths):
+        row = item * math.prod(lengths[axis + 1 :])
+        if row * length <= LARGEST:
+            break
+        part[axis] = _divisor(length, max(1, LARGEST // row))
+        if part[axis] > 1:
+            break
+    return tuple(part)
+
+
+def _divisor(length: int, wanted: int) -> int:
+    """Return the largest divisor of ``length`` up to ``wanted``, or the next one if that makes too many parts."""
+    low = [number for number in range(1, math.isqrt(length) + 1) if not length % number]
+    divisors = [*low, *(length // number for number in reversed(low))]
+    fitting = [number for number in divisors if number <= wanted and length // number <= _MOST_CUTS]
+    return fitting[-1] if fitting else next(number for number in divisors if length // number <= _MOST_CUTS)
+
+
+def changed_files(text: bytes, open_file: Callable[[str], Document]) -> Iterator[tuple[str, str]]:
+    """Yield each file of references: its URL, and why the references do not fit any more; empty if they do.
+
+    A file at a URL is not asked for: the text may be a stranger's, and the user's credentials would go along.
+    ``text``: the JSON file.  ``open_file(path)`` opens a file.  Raises ``NotAsdfError`` if these are no references
+    with files.
+    """
+    for stated in _files_of(text):
+        url = str(stated["url"])
+        path = url.removeprefix(LOCAL)
+        if is_remote(path):
+            yield url, "is not asked: a file of references leads to no server"
+            continue
+        try:
+            with closing(open_file(path)) as document:
+                now = document.validators()
+        except (AsdffsError, OSError) as err:
+            yield url, err.sentence if isinstance(err, AsdffsError) else reason_of(err)
+            continue
+        different = [key for key, value in stated.items() if key != "url" and now.get(key) != value]
+        yield url, f"was changed: another {' and '.join(different)}" if different else ""
+
+
+def _files_of(text: bytes) -> list[Mapping[str, Any]]:
+    """Return the files that references name: mappings with ``url``."""
+    try:
+        refs = json.loads(text)["refs"]
+        attributes = json.loads(refs[".zattrs"]) if ".zattrs" in refs else json.loads(refs["zarr.json"])["attributes"]
+        files = attributes[FILES]
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
+        raise NotAsdfError("is no file of references that asdffs made") from err
+    if not isinstance(files, list) or not all(isinstance(one, dict) and "url" in one for one in files):
+        raise NotAsdfError("is no file of references that asdffs made")
+    return files

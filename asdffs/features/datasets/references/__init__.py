@@ -1,1 +1,0 @@
-"""References: Zarr arrays whose chunks are bytes of ASDF files, as kerchunk and fsspec describe them in JSON."""
