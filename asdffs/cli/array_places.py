@@ -8,8 +8,7 @@ from typing import Any, Final
 from asdffs.document.arrays.array import Array
 from asdffs.document.document import Document
 from asdffs.errors import UsageError
-from asdffs.tree.key_names import name_of
-from asdffs.tree.paths import Path, parse_path
+from asdffs.tree.paths import Path, name_of, parse_path
 
 _INDEX: Final = re.compile(r"(.*)\[([^\[\]]*)\]", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}")

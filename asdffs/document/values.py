@@ -13,9 +13,8 @@ from typing import Any, Final, overload
 from asdffs.document.arrays.html import text
 from asdffs.document.for_programs import ForPrograms, serialized
 from asdffs.errors import ReadOnlyError
-from asdffs.tree.key_names import name_of
 from asdffs.tree.lookups import Values, find_value, is_array, plain, short
-from asdffs.tree.paths import Path, format_path
+from asdffs.tree.paths import Path, format_path, name_of
 from asdffs.tree.snippets import python_value
 from asdffs.tree.tape import Tape
 from asdffs.tree.value_edits import set_value, unset_value

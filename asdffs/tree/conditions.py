@@ -13,7 +13,10 @@ Python.
 
 There is one evaluator, for many trees at once.  Its answers are True, False, and None: not known, because the value
 is not known (``Mark``).  A tree that is read knows all its values.  A catalogue does not, and asks the file then.
-Pure functions.
+
+Regular expressions, also those of ``grep``, end whatever the text: Python's engine may try 2^n ways for n characters,
+but it looks for signals meanwhile, so a timer on the processor time of the process ends it.  Only the main thread can
+have that: in the other threads of a program, a search takes as long as it takes.
 """
 
 from __future__ import annotations
@@ -22,17 +25,23 @@ import datetime
 import functools
 import operator
 import re
+import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
 from asdffs.errors import InvalidTreeError, UsageError
+from asdffs.limits import SEARCH
 from asdffs.tree.paths import IN_CONDITION, Path, parse_prefix
-from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.tree.resolving import plain_value
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()
+#: What is said of a search that took too long.
+TOO_SLOW: Final = f"to search this text takes more than {SEARCH:g} s; write a pattern that repeats less"
+#: Characters without which a pattern matches in one way only.
+_REPEATS: Final = frozenset("*+?{")
 
 
 class Mark(Enum):
@@ -68,12 +77,7 @@ _LITERAL: Final = re.compile(
 _NUMBERS: Final = frozenset({int, float})
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ORDERED: Final = ((int, float), str, datetime.datetime)
-_ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_ORDER: Final[dict[str, Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 #: Returns the value at a path, ``MISSING`` or a ``Mark``.
 Lookup = Callable[[Path], Any]
@@ -107,69 +111,55 @@ def parse_condition(text: str) -> Condition:
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Joined:
     """Parts with ``or`` (``decides`` is True) or ``and`` (it is False): one such part decides."""
 
-    def __init__(self, parts: Sequence[Condition], *, decides: bool) -> None:
-        self._parts = parts
-        self._decides = decides
+    parts: Sequence[Condition]
+    decides: bool
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
-        decides, held = self._decides, self._parts[0].holds_each(columns)
-        for part in self._parts[1:]:
+        decides, held = self.decides, self.parts[0].holds_each(columns)
+        for part in self.parts[1:]:
             if held.count(decides) == len(held):
                 break
-            held = [
-                decides
-                if one is decides or other is decides
-                else None
-                if one is None or other is None
-                else not decides
-                for one, other in zip(held, part.holds_each(columns), strict=True)
-            ]
+            pairs = zip(held, part.holds_each(columns), strict=True)
+            held = [decides if decides in pair else None if None in pair else not decides for pair in pairs]
         return held
 
 
+@dataclass(frozen=True, slots=True)
 class _Not:
-    def __init__(self, part: Condition) -> None:
-        self._part = part
+    part: Condition
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
-        return [None if held is None else not held for held in self._part.holds_each(columns)]
+        return [None if held is None else not held for held in self.part.holds_each(columns)]
 
 
-class _Exists:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+@dataclass(frozen=True, slots=True)
+class _There:
+    """A value is there, and with ``true``, it is also true."""
 
-    def holds_each(self, columns: Columns) -> list[bool | None]:
-        return [None if value is Mark.UNKNOWN else value is not MISSING for value in columns(self._path)]
-
-
-class _True:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    path: Path
+    true: bool
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
-        return [
-            None if value is Mark.UNKNOWN else value is not MISSING and bool(value) for value in columns(self._path)
-        ]
+        found = ((value, value is not MISSING and (not self.true or bool(value))) for value in columns(self.path))
+        return [None if value is Mark.UNKNOWN else held for value, held in found]
 
 
+@dataclass(frozen=True, slots=True)
 class _Comparison:
-    def __init__(self, path: Path, name: str, literal: Any) -> None:
-        self._path = path
-        self._name = name
-        self._literal = literal
+    path: Path
+    name: str
+    literal: Any
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
-        name, literal, values = self._name, self._literal, columns(self._path)
+        name, literal, values = self.name, self.literal, columns(self.path)
         order = _ORDER.get(name)
         if order is not None and literal.__class__ in _NUMBERS:
-            return [
-                order(value, literal) if value.__class__ in _NUMBERS else compare(name, value, literal)
-                for value in values
-            ]
+            number = _NUMBERS
+            return [order(one, literal) if one.__class__ in number else compare(name, one, literal) for one in values]
         return _compare_each(name, values, literal)
 
 
@@ -210,7 +200,7 @@ def compare(name: str, value: Any, literal: Any) -> bool | None:
     if isinstance(value, bool) or isinstance(literal, bool):
         return False
     same_kind = any(isinstance(value, kind) and isinstance(literal, kind) for kind in _ORDERED)
-    return same_kind and _ORDER[name](value, literal)
+    return same_kind and bool(_ORDER[name](value, literal))
 
 
 def _instant(value: datetime.date) -> datetime.datetime:
@@ -275,7 +265,7 @@ class _Parser:
                 raise self._wrong(f"'not' is nested more than {_DEEPEST} deep")
             return _Not(self._one(depth + 1))
         if self._takes("exists"):
-            return _Exists(self._path())
+            return _There(self._path(), true=False)
         self._space()
         if self._text.startswith("(", self._at):
             self._at += 1
@@ -292,7 +282,7 @@ class _Parser:
         self._space()
         found = _OPERATOR.match(self._text, self._at)
         if found is None:
-            return _True(path)
+            return _There(path, true=True)
         self._at = found.end()
         self._space()
         place = self._at
@@ -369,3 +359,40 @@ def _unquoted(string: str) -> str:
     """Return what is inside the quotes: a backslash is as typed, but for one before the quote."""
     quote = string[0]
     return re.sub(r"\\(.)", lambda pair: quote if pair[1] == quote else pair[0], string[1:-1], flags=re.DOTALL)
+
+
+class _LateError(Exception):
+    """The search took too long."""
+
+
+def _raise_late(number: int, frame: object) -> None:
+    raise _LateError
+
+
+class Pattern:
+    """A regular expression.  Raises ``UsageError`` if ``text`` is none."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        try:
+            self._compiled = re.compile(text, flags)
+        except (re.error, OverflowError, RecursionError) as err:
+            raise UsageError(f"{text!r} is not a regular expression: {err}") from err
+        self._timed = not _REPEATS.isdisjoint(text)
+
+    def search(self, text: str) -> bool | None:
+        """Return whether a part of ``text`` matches; None if that takes more than ``SEARCH`` seconds to find out."""
+        if not self._timed:
+            return self._compiled.search(text) is not None
+        try:
+            before = signal.signal(signal.SIGVTALRM, _raise_late)
+        except ValueError:  # not the main thread
+            return self._compiled.search(text) is not None
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_VIRTUAL, SEARCH)
+                return self._compiled.search(text) is not None
+            finally:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+                signal.signal(signal.SIGVTALRM, before)
+        except _LateError:
+            return None

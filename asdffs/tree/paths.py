@@ -12,12 +12,17 @@ A first key with ``/`` must be in quotes: who writes ``meta/n`` means ``meta.n``
 JSON Pointer (RFC 6901).  ``.`` alone is the root.  A negative index counts from the end.  In a sequence, a key of
 digits is the number of an item, as in a JSON Pointer.
 
-``parse_prefix`` reads every path of the command line: alone, before ``=``, in a list, and in a condition.  Pure.
+``parse_prefix`` reads every path of the command line: alone, before ``=``, in a list, and in a condition.
+
+In a mount, a key is the name of a file or directory (``name_of``).  Characters that a file name cannot have are
+percent-encoded: ``/``, control characters, and ``%`` itself.  An empty key becomes ``%``.  A name that is too long is
+cut and ends in ``%~`` and a checksum.  Pure.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Final
 
 from asdffs.errors import UsageError
@@ -35,6 +40,9 @@ _ALONE: Final = re.compile(r".*", re.DOTALL)
 _ASSIGNED: Final = re.compile(r"[^=]*")
 _LISTED: Final = re.compile(r"[^,]*")
 IN_CONDITION: Final = re.compile(r"""[^\s"'=<>!()&|,\[\]]*""")
+#: The largest length of a name with its ending, in bytes, and the room left for the ending.
+_LONGEST: Final = 255
+_ENDING: Final = 8
 
 
 def parse_path(text: str) -> Path:
@@ -157,3 +165,30 @@ def _pointer(text: str, start: int, characters: re.Pattern[str], what: str) -> t
 
 def _wrong(text: str, place: int, sentence: str, what: str = "path") -> UsageError:
     return UsageError(f"{what} {text!r}, character {place + 1}: {sentence}")
+
+
+def name_of(key: str | int) -> str:
+    """Return the name for ``key``, without an ending."""
+    text = str(key)
+    if not text.strip("."):  # '', '.' and '..' are not usable as names
+        return text.replace(".", "%2E") or "%"
+    name = "".join(_encoded(character) for character in text)
+    raw = name.encode("utf-8", "surrogateescape")
+    if len(raw) <= _LONGEST - _ENDING:
+        return name
+    mark = f"%~{zlib.crc32(text.encode('utf-8', 'surrogateescape')):08x}"
+    return raw[: _LONGEST - _ENDING - len(mark)].decode("utf-8", "ignore") + mark
+
+
+def directory_name_of(key: str | int, endings: tuple[str, ...]) -> str:
+    """Return the name for a directory, with a dot encoded if the file of another key could have the same name."""
+    name = name_of(key)
+    for ending in endings:
+        if name.endswith(ending):
+            return f"{name[: -len(ending)]}%2E{ending[1:]}"
+    return name
+
+
+def _encoded(character: str) -> str:
+    refused = character in "/%\x7f" or character < " "
+    return f"%{ord(character):02X}" if refused else character

@@ -2,23 +2,32 @@
 
 A node is made when somebody asks for it: a value far down in a large tree makes as many nodes as its path has steps.
 Aliases lead to the node that they stand for, and merge keys are resolved.  A written tag is part of the value.  An
-ordered mapping (``!!omap``, a list of mappings with one key each) is a mapping, as in the asdf library.
+ordered mapping (``!!omap``, a list of mappings with one key each) is a mapping, and of a key that a mapping has twice
+the last one counts, as in the asdf library.
 
-Of a key that a mapping has twice the last one counts, as in the asdf library.  Pure.
+Whoever walks over all values, or copies them, meets a shared node once for each alias that leads to it: ten lines may
+mean 10^20 values.  So how much the aliases stand for is computed without following them one by one
+(``ValueNode.check_aliases``).  Pure.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.errors import InvalidTreeError
-from asdffs.limits import ALIASED, MERGED, shown_size
+from asdffs.limits import ALIASED, DEPTH, MERGED, shown_size
 from asdffs.tree.resolving import YAML_TAGS, fault_of, is_text, plain_value, tagged_value
-from asdffs.tree.tape import MAPPINGS, SCALAR, SEQUENCES, Tape
+from asdffs.tree.syntax import nested_too_deep
+from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, SEQUENCES, Tape
 
 _UNREAD: Final[Any] = object()
 OMAP: Final = YAML_TAGS + "omap"
+#: Bytes of memory that a value takes, without its text.
+_VALUE: Final = 200
+_NESTED: Final = re.compile(rb"[\x02-\x06]")
 
 
 class ValueNode:
@@ -157,9 +166,7 @@ class Nodes:
 
     def check_aliases(self, row: int) -> None:
         """See ``ValueNode.check_aliases``."""
-        from asdffs.tree.aliases import size_of_aliases  # few trees have aliases
-
-        size = size_of_aliases(self.tape, row)
+        size = _size_of_aliases(self.tape, row)
         if size > ALIASED:
             raise InvalidTreeError(
                 f"its aliases stand for {shown_size(size)} of values, and at most {shown_size(ALIASED)} are read",
@@ -300,3 +307,47 @@ def key_name(value: Any) -> str:
     if not isinstance(value, str):
         return str(value)
     return value if is_text(value) or plain_value(value) == value else repr(value)
+
+
+def _size_of_aliases(tape: Tape, row: int) -> int:
+    """Return the bytes of the values that the aliases in a row stand for.
+
+    Raises ``InvalidTreeError`` if these nest too deep.
+    """
+    _check_depth(tape, tape.next[row])
+    sizes = [0]  # of all aliases before each
+    for number, target in enumerate(tape.targets):
+        alias = tape.aliases[number]
+        if alias >= tape.next[row]:
+            break
+        if tape.is_inside(alias, target):
+            raise nested_too_deep(tape.line(alias))
+        sizes.append(sizes[-1] + _written(tape, target) + _between(tape, sizes, target, tape.next[target]))
+    return _between(tape, sizes, row, tape.next[row])
+
+
+def _between(tape: Tape, sizes: list[int], first: int, behind: int) -> int:
+    """Return the bytes that the aliases from row ``first`` to ``behind`` stand for."""
+    return sizes[bisect_left(tape.aliases, behind)] - sizes[bisect_left(tape.aliases, first)]
+
+
+def _written(tape: Tape, row: int) -> int:
+    return _VALUE * (tape.next[row] - row) + tape.end[row] - tape.start[row]
+
+
+def _check_depth(tape: Tape, behind: int) -> None:
+    """Raise ``InvalidTreeError`` if the rows before ``behind``, with what aliases stand for, nest too deep."""
+    deepest: dict[int, int] = {}  # levels in each node that has an anchor
+    around: list[int] = []
+    for found in _NESTED.finditer(bytes(tape.kind[:behind])):
+        row = found.start()
+        while around and tape.next[around[-1]] <= row:
+            around.pop()
+        if tape.kind[row] != ALIAS:
+            around.append(row)
+        reach = len(around) + (deepest.get(tape.target(row), 0) if tape.kind[row] == ALIAS else 0)
+        if reach > DEPTH:
+            raise nested_too_deep(tape.line(row))
+        for depth, above in enumerate(around):
+            if above in tape.anchors:
+                deepest[above] = max(deepest.get(above, 0), reach - depth)

@@ -28,8 +28,7 @@ from asdffs.arrays.branch import Branch, shown_key
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
-from asdffs.tree.key_names import directory_name_of, name_of
-from asdffs.tree.paths import Path
+from asdffs.tree.paths import Path, directory_name_of, name_of
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 
 if TYPE_CHECKING:  # a file may have no array

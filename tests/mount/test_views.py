@@ -17,7 +17,7 @@ from support.arrays import read_by_asdf, tree_file, write_all_kinds
 from support.mounts import Mounted, mounted, run
 from support.samples import block_bytes, header_bytes, opened, zlib_block
 
-from asdffs.tree.key_names import name_of
+from asdffs.tree.paths import name_of
 
 pytestmark = pytest.mark.mount
 

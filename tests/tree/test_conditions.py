@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from asdffs.errors import InvalidTreeError, UsageError
-from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
-from asdffs.tree.patterns import Pattern
+from asdffs.tree.conditions import MISSING, Mark, Pattern, holds, parse_condition
 
 VALUES = {
     ("a",): 1,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from asdffs.errors import UsageError
 from asdffs.tree.paths import format_path, parse_path, split_assignment
+from asdffs.tree.snippets import typed_value
 from asdffs.tree.tape import Tape
-from asdffs.tree.typed_values import typed_value
 from asdffs.tree.value_edits import set_value
 
 UTC = datetime.UTC if hasattr(datetime, "UTC") else datetime.timezone.utc  # noqa: UP017

@@ -14,9 +14,9 @@ from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import for_each
 from asdffs.errors import InvalidTreeError
+from asdffs.tree.conditions import TOO_SLOW, Pattern
 from asdffs.tree.lookups import Values, for_json, short, walk
 from asdffs.tree.paths import format_path
-from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.workflows.ahead import looks_at_texts
 
 SUMMARY: Final = "find keys and values of the tree"

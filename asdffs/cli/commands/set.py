@@ -13,8 +13,7 @@ from asdffs.errors import UsageError
 from asdffs.printable import as_word
 from asdffs.storage.urls import is_remote
 from asdffs.tree.paths import split_assignment
-from asdffs.tree.snippets import BLANKS, parse_value, text_value
-from asdffs.tree.typed_values import is_yaml, typed_value
+from asdffs.tree.snippets import BLANKS, is_yaml, parse_value, text_value, typed_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
 
 SUMMARY: Final = "set values of the tree, and keep every other byte"

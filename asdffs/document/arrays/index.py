@@ -21,8 +21,7 @@ from asdffs.arrays.chunked import METADATA, is_chunked, parse_chunked
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
-from asdffs.tree.key_names import name_of
-from asdffs.tree.paths import Path
+from asdffs.tree.paths import Path, name_of
 from asdffs.tree.tagged import Found, find_tagged
 from asdffs.tree.tape import Tape
 
@@ -42,7 +41,7 @@ class ArrayIndex(Mapping[str, "Array"]):
     """The arrays of a document, as a mapping from paths to ``Array``: ``document.arrays["roman/data"]``.
 
     A path has the keys and item numbers from the root of the tree, such as ``"roman/data"`` or ``"stack/0"``.  These
-    are the names of ``arrays/`` in a mount, without ``.npy`` (``tree/key_names``).  The mapping always shows the
+    are the names of ``arrays/`` in a mount, without ``.npy`` (``tree/paths``).  The mapping always shows the
     committed tree as it is now.
 
     The columns of a table have their names, as in ``"table/columns/flux/data"``, and their numbers as well.

@@ -14,9 +14,8 @@ from asdffs import registry
 from asdffs.errors import InvalidArrayError, MissingValueError, NotSupportedError, UsageError
 from asdffs.features.browser.session import Session
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.key_names import name_of
 from asdffs.tree.lookups import Values, find_value, is_array, short, walk
-from asdffs.tree.paths import Path, format_path, parse_path
+from asdffs.tree.paths import Path, format_path, name_of, parse_path
 from asdffs.tree.values import ValueNode
 from asdffs.views.formats.base import ArrayFile, ArrayFormat
 

@@ -31,8 +31,7 @@ from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError, UsageError
 from asdffs.features.datasets.metadata import attributes_in, is_all_in, known_axes, name_axes
 from asdffs.limits import PLACES
-from asdffs.tree.key_names import name_of
-from asdffs.tree.paths import Path, format_path
+from asdffs.tree.paths import Path, format_path, name_of
 
 if TYPE_CHECKING:
     import numpy as np
