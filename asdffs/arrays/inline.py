@@ -7,6 +7,7 @@ Imports numpy when called.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from typing import Any, Final
@@ -35,7 +36,8 @@ def inline_array(outline: Outline, branch: Branch, budget: Budget) -> Any:
     values = read_values(outline, branch.inline, branch.line)
     try:
         budget.check(_size(np, values, array), "its elements")
-        found = _as_array(np, values, array)
+        with np.errstate(over="ignore"):  # ``check_inline`` tells
+            found = _as_array(np, values, array)
     except (ValueError, TypeError, OverflowError) as err:
         raise InvalidArrayError(f"its data is not an array: {err}", line=branch.line) from err
     if found.dtype.hasobject:
@@ -45,6 +47,31 @@ def inline_array(outline: Outline, branch: Branch, budget: Budget) -> Any:
     if array.shape is not None and array.shape != found.shape:
         raise InvalidArrayError(f"its data has the shape {found.shape}, not {array.shape}", line=branch.line)
     return found
+
+
+def check_inline(outline: Outline, branch: Branch, budget: Budget) -> None:
+    """Raise ``InvalidArrayError`` if the datatype of an inline array cannot hold its values (core/ndarray: data)."""
+    elements = inline_array(outline, branch, budget).tolist()
+    lost = _first_lost(read_values(outline, branch.inline or (0, 0), branch.line), elements)
+    if lost is not None:
+        raise InvalidArrayError(f"its datatype makes {lost[1]!r} of the value {lost[0]!r}", line=branch.line)
+
+
+def _first_lost(values: Any, elements: Any) -> tuple[Any, Any] | None:
+    """Return the first value that its element is not equal to, and the element; None without one."""
+    if isinstance(values, list):
+        pairs = zip(values, elements, strict=True)
+        return next((lost for pair in pairs if (lost := _first_lost(*pair)) is not None), None)
+    element = elements.decode("latin-1") if isinstance(elements, bytes) else elements
+    if values is None or isinstance(element, complex):
+        return None
+    if isinstance(element, str):
+        same = isinstance(values, bool) or not isinstance(values, str) or values == element
+    elif isinstance(element, float) and isinstance(values, int | float):
+        same = math.isfinite(element) or not math.isfinite(values)  # any datatype of floats rounds
+    else:
+        same = values == element
+    return None if same else (values, element)
 
 
 def inline_nulls(outline: Outline, branch: Branch, budget: Budget) -> Any:
@@ -79,7 +106,8 @@ def _longest(values: Any) -> int:
 
 def _as_array(np: Any, values: Any, array: Ndarray) -> Any:
     if array.datatype is None:
-        return np.array(_without_nulls(values))
+        found = np.array(_without_nulls(values))  # beside a number, numpy makes each text as long as any number is
+        return found.astype(f"U{np.char.str_len(found).max(initial=1)}") if found.dtype.kind == "U" else found
     dtype = np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE))
     if dtype.fields is not None:
         return np.array(_as_rows(values, dtype), dtype=dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asdffs.arrays.branch import Branch
+from asdffs.arrays.inline import check_inline
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import ArrayFault, array_errors, block_of, fault_in_block
 from asdffs.document.arrays.chunks import missing_library
@@ -47,6 +48,8 @@ def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
                     elements_of(file, branch)
             elif not _has_no_codec(file, branch, array):
                 _check_mask(file, branch, elements_of(file, branch))
+                if branch.inline is not None:
+                    check_inline(file.outlines.outline(), branch, file.budget)
     except InvalidArrayError as err:
         return err.sentence
     except (DamagedBlockError, OSError):
