@@ -1,6 +1,6 @@
 """The ``asdffs`` command, and ``python -m asdffs``.
 
-Nothing is imported from the working directory, which may hold a stranger's files (``cli/standard``).  But ``python
+Nothing is imported from the working directory, which may hold a stranger's files (``cli/process``).  But ``python
 -m`` looks for a few modules there before this one runs: in a stranger's directory, use ``python -P -m asdffs``.
 """
 

@@ -12,7 +12,7 @@ from asdffs.printable import printable
 
 
 class Remedy(enum.Enum):
-    """Commands and options that help with an error.  ``cli/remedies`` has their texts."""
+    """Commands and options that help with an error.  ``cli/results`` has their texts."""
 
     CLOSE_GAP = enum.auto()
     CHANGE_SHARED = enum.auto()

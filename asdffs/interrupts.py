@@ -5,7 +5,7 @@ lock taken or a temporary file unknown.  Therefore a signal is only noted inside
 ``check``, which all long work calls regularly, raises it, or else the end of the section does.  A second signal is
 raised at once, except while the command cleans up (``cleaning``).
 
-The state belongs to the process, as signals do.  Only ``cli/signals`` installs handlers; without them this module
+The state belongs to the process, as signals do.  Only ``cli/process`` installs handlers; without them this module
 has no effect.
 """
 

@@ -17,8 +17,8 @@ import shtab
 from argparse_manpage.manpage import Manpage
 
 from asdffs import __version__, registry
+from asdffs.cli.arguments import command_names, make_parsers
 from asdffs.cli.mount_options import usages
-from asdffs.cli.parser import command_names, make_parsers
 
 #: Arguments that are files, by the name that the help gives them.
 _FILES = {"FILE", "OUT", "A", "B", "RECORD", "FROM", "STORE", "STORE|FILE", "DIR/STEM.asdf"}

@@ -88,3 +88,20 @@ def _say_ready(log: Callable[[], None], hang_up: Callable[[], None], writer: int
     os.chdir("/")
     os.write(writer, _READY)
     os.close(writer)
+
+
+def notify(*lines: str) -> None:
+    """Send ``lines``, such as ``READY=1``."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    import socket  # only systemd wants it
+
+    if address.startswith("@"):  # in the abstract namespace
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.connect(address)
+            channel.send("\n".join(lines).encode("utf-8", "surrogateescape"))
+    except OSError as err:
+        logger.warning("systemd could not be told %s: %s", lines[0], err.strerror or err)

@@ -10,7 +10,7 @@ import signal
 import stat
 from typing import Any, Final
 
-from asdffs.cli.saying import SafeFormatter
+from asdffs.cli.printing import SafeFormatter
 from asdffs.errors import MountError
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,18 @@ from typing import Any
 
 from asdffs import registry
 from asdffs.allocator import COLLECTIONS
-from asdffs.cli.file_errors import failed
-from asdffs.cli.parser import command_module, parse_arguments
-from asdffs.cli.saying import log_to_the_error_output
+from asdffs.cli.arguments import command_module, parse_arguments
+from asdffs.cli.printing import log_to_the_error_output
+from asdffs.cli.process import (
+    EndedError,
+    die_of,
+    forget_output,
+    open_standard_streams,
+    protect_children,
+    raise_at_signals,
+)
+from asdffs.cli.results import failed
 from asdffs.cli.secrets import stated_words
-from asdffs.cli.signals import EndedError, die_of, raise_at_signals
-from asdffs.cli.standard import forget_output, open_standard_streams, protect_children
 from asdffs.errors import AsdffsError
 from asdffs.failures import Failure, attempt
 from asdffs.scheduling import check_ranks

@@ -1,22 +1,55 @@
-"""Opens a file for a command that only reads it."""
+"""Opens a file for a command that only reads it, with the settings that its options and the environment state."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asdffs.cli.bars import shown
-from asdffs.cli.budgets import stated_budget
-from asdffs.cli.file_errors import name_file
-from asdffs.cli.remote import remote_of
-from asdffs.document.document import Document
-from asdffs.document.opening import Settings, open_document
-from asdffs.document.scanning import resolve
-from asdffs.errors import AsdffsError
+from asdffs.cli.printing import shown
+from asdffs.cli.results import name_file
+from asdffs.errors import AsdffsError, UsageError
+from asdffs.format.layout import parse_size
+from asdffs.limits import MEMORY, Budget
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.remote_options import RemoteOptions, parse_seconds
 from asdffs.storage.urls import is_remote, shown_url
+
+if TYPE_CHECKING:  # commands that only read the tree do without documents
+    from asdffs.document.document import Document
+
+
+def stated_budget() -> Budget:
+    """Return the budget that ``ASDFFS_MEMORY`` states.  Raises ``UsageError``."""
+    stated = os.environ.get("ASDFFS_MEMORY", str(MEMORY))
+    memory = parse_size(stated)
+    if memory is None:
+        raise UsageError(f"ASDFFS_MEMORY={stated}: give bytes such as 4G")
+    return Budget(memory)
+
+
+def remote_of(arguments: argparse.Namespace) -> RemoteOptions:
+    """Return the settings for remote files.  Raises ``UsageError``."""
+    chosen = RemoteOptions(
+        anonymous=arguments.anonymous,
+        endpoint=arguments.endpoint,
+        region=arguments.region,
+        cache=not arguments.no_cache,
+    )
+    return with_limits(chosen, timeout=arguments.timeout, whole_max=arguments.whole_max)
+
+
+def with_limits(chosen: RemoteOptions, *, timeout: str | None = None, whole_max: str | None = None) -> RemoteOptions:
+    """Return ``chosen`` with the limits as the user wrote them; None leaves a limit.  Raises ``UsageError``."""
+    if timeout is not None:
+        chosen = chosen._replace(timeout=parse_seconds(timeout))
+    if whole_max is not None:
+        size = parse_size(whole_max)
+        if size is None:
+            raise UsageError(f"--whole-max {whole_max}: give bytes such as 2G")
+        chosen = chosen._replace(whole_max=size)
+    return chosen
 
 
 def open_to_read(path: str, arguments: argparse.Namespace) -> Document:
@@ -33,12 +66,16 @@ def open_to_read(path: str, arguments: argparse.Namespace) -> Document:
 
 def read_whole(path: str) -> bytes:
     """Return the content of a regular file that is no ASDF file.  Raises ``MissingFileError``, ``OSError``."""
+    from asdffs.document.scanning import resolve
+
     directory, name = resolve(path)
     with closing(FileFolder(directory).open(name, writable=False)) as file:
         return file.read_at(0, file.size())
 
 
 def _open(path: str, remote: RemoteOptions) -> Document:
+    from asdffs.document.opening import Settings, open_document
+
     if not is_remote(path):
         return open_document(path, writable=False, settings=Settings(remote=remote, budget=stated_budget()))
     facts: list[dict[str, Any]] = []

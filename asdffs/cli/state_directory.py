@@ -1,147 +1,40 @@
-"""What belongs to a file that is open for writing: one directory, locked for as long as it is used.
+"""The state directory of a file that this process opens for writing, and what earlier mounts of the file left in it.
 
-The state home of a user has
-
-    open/NAME/              drafts, scratch, report, log and old trees of a file that is open, or was at a crash; and
-                            the note ``holder`` about the process
-    closed/IDENTITY/NAME/   what of it stays when the file is closed: report, log and old trees
-    mirrors/IDENTITY/       records of exploded forms (``features/watch``)
-
-NAME is the identity and a random part.  A directory is renamed from ``closed`` to ``open`` and back by the process
-that has locked the file ``lock`` in it.  That process has the lock of the ASDF file, too.  The note ``file`` says to
-which file the directory belongs.  So a directory in ``open`` that is not locked has what a killed process left, and
-only a process that opens the same file takes it.  Nothing is found or removed by the name of a file.
+``state_files`` has the layout and the rules.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from asdffs.cli.identity import Owner, identity_of
+from asdffs import registry
+from asdffs.cli.state_files import (
+    LockedDirectory,
+    Owner,
+    identity_of,
+    lock_directory,
+    owner_of,
+    paths_in,
+    state_place,
+)
+from asdffs.document.document import Document
+from asdffs.document.report import Outcome, told_places
 from asdffs.document.saves.history import Places
-from asdffs.storage.descriptors import open_fd
-from asdffs.storage.own_places import own_directory
+from asdffs.document.saves.keeping import keep_abandoned
+from asdffs.errors import UnfinishedError
 
-#: The name of the report of a mount.
-REPORT: Final = "report.json"
-_LOCK: Final = "lock"
-_OWNER: Final = "file"
-_HOLDER: Final = "holder"
-#: In ``open/NAME``: the spool, or a symbolic link to it.
-_SPOOL: Final = "spool"
 #: The number of replacements that are noted beside the last one, because that may fail.
 _MOST_REPLACEMENTS: Final = 6
 #: How often to try to lock a directory, and the seconds between.
 _TRIES: Final = 10
 _PAUSE: Final = 0.02
-
-
-class LockedDirectory(NamedTuple):
-    """A directory whose lock this process holds through the descriptor ``lock``."""
-
-    path: str
-    lock: int
-
-    def owner(self) -> Owner:
-        """Return the file to which the directory belongs."""
-        return owner_of(self.path)
-
-    def note(self, owner: Owner) -> None:
-        """Replace the note about the file as a whole.  Raises ``OSError``."""
-        self._replace_note(_OWNER, owner._asdict())
-
-    def note_holder(self, note: dict[str, Any]) -> None:
-        """Replace the note about the process that has the directory.  Raises ``OSError``."""
-        self._replace_note(_HOLDER, note)
-
-    def _replace_note(self, name: str, facts: dict[str, Any]) -> None:
-        note = self._inside(name)
-        with open(f"{note}.new", "w") as file:
-            json.dump(facts, file)
-        os.replace(f"{note}.new", note)
-
-    def places(self) -> Places:
-        """Return the places in the directory."""
-        return Places(
-            self._spool(),
-            self._inside("rejected"),
-            self._inside("history"),
-            self._inside("log"),
-            self._inside(REPORT),
-            self._inside("editing"),
-            _home("mirrors", self.owner().identities[0]),
-        )
-
-    def has_work(self) -> bool:
-        """Return whether there is anything that a user typed or copied in."""
-        places = self.places()
-        return any(map(_paths_in, (places.spool, places.rejected, places.editing)))
-
-    def begin(self, elsewhere: str | None) -> None:
-        """Make the directories for drafts and scratch, this in ``elsewhere`` if given.  Raises ``OSError``."""
-        os.makedirs(self._inside("rejected"), mode=0o700, exist_ok=True)
-        if elsewhere is None:
-            os.makedirs(self._inside(_SPOOL), mode=0o700, exist_ok=True)
-        else:
-            os.symlink(tempfile.mkdtemp(prefix="asdffs-", dir=elsewhere), self._inside(_SPOOL))
-
-    def clear(self) -> None:
-        """Remove drafts and scratch: all of it is in the file or beside it.  Report, log and old trees stay."""
-        if not self.is_named():
-            return
-        places = self.places()
-        for place in (places.spool, places.rejected, places.editing):
-            shutil.rmtree(place, ignore_errors=True)
-        if os.path.islink(self._inside(_SPOOL)):
-            os.unlink(self._inside(_SPOOL))
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._inside(_HOLDER))
-
-    def renamed(self, path: str) -> LockedDirectory:
-        """Give the directory another path.  Raises ``OSError``."""
-        os.rename(self.path, path)
-        return self._replace(path=path)
-
-    def put_away(self, identity: str) -> None:
-        """Close the directory of the file with this ``identity``: remove it if it is empty.  Raises ``OSError``."""
-        if not self.is_named():
-            return
-        if set(os.listdir(self.path)) <= {_LOCK, _OWNER}:
-            shutil.rmtree(self.path)
-            return
-        folder = _home("closed", identity)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        self.renamed(os.path.join(folder, os.path.basename(self.path)))
-
-    def is_named(self) -> bool:
-        """Return whether the path still leads to this directory."""
-        try:
-            return os.path.samestat(os.stat(self._inside(_LOCK)), os.fstat(self.lock))
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        """Give the lock away."""
-        os.close(self.lock)
-
-    def _inside(self, name: str) -> str:
-        return os.path.join(self.path, name)
-
-    def _spool(self) -> str:
-        """Return where the spool is; '' if the link to it leads to a directory of another user by now."""
-        place = os.path.realpath(self._inside(_SPOOL))
-        try:
-            return place if os.lstat(place).st_uid == os.geteuid() else ""
-        except FileNotFoundError:
-            return place
 
 
 class StateDirectory:
@@ -170,7 +63,7 @@ class StateDirectory:
         """
         if self._elsewhere is None and self._private:
             return None
-        place = self._elsewhere or _home("open")
+        place = self._elsewhere or state_place("open")
         os.makedirs(place, mode=0o700, exist_ok=True)
         return place
 
@@ -181,8 +74,8 @@ class StateDirectory:
         """
         self._descriptor = descriptor
         file, identity, said = descriptor(), identity_of(descriptor()), []
-        os.makedirs(_home("open"), mode=0o700, exist_ok=True)
-        for place in _paths_in(_home("open")):
+        os.makedirs(state_place("open"), mode=0o700, exist_ok=True)
+        for place in paths_in(state_place("open")):
             owner = owner_of(place)
             if owner.is_file(file, identity):
                 self._directories += filter(None, [_lock_soon(place)])
@@ -192,7 +85,7 @@ class StateDirectory:
             self._directories.append(_reopened(file, identity) or _made(identity))
         for known in self._directories[0].owner().identities:
             if known != identity:
-                _move_into(_home("mirrors", known), _home("mirrors", identity))
+                _move_into(state_place("mirrors", known), state_place("mirrors", identity))
         self._directories[0].note(Owner(path, (identity,)))
         return said
 
@@ -243,78 +136,6 @@ class StateDirectory:
         self._directories = []
 
 
-def has_state(path: str) -> bool:
-    """Return whether there may be a state directory for the file at ``path``, or one of another file of that name.
-
-    Raises ``OSError``.
-    """
-    identity = identity_of(path)
-    if any(os.path.isdir(_home(kind, identity)) for kind in ("closed", "mirrors")):
-        return True
-    owners = (owner_of(place) for place in _paths_in(_home("open")))
-    return any(identity in owner.identities or owner.path == path for owner in owners)
-
-
-def noted_holder(path: str) -> dict[str, Any]:
-    """Return the note about the process that has the file at ``path`` open; empty if there is none.
-
-    The process may be in another container with the same home.
-    """
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        identity = identity_of(path)
-        for place in _paths_in(_home("open")):
-            if identity in owner_of(place).identities and _is_locked(place):
-                with open(os.path.join(place, _HOLDER)) as file:
-                    note = json.load(file)
-                return note if isinstance(note, dict) else {}
-    return {}
-
-
-def _is_locked(place: str) -> bool:
-    directory = lock_directory(place)
-    if directory is not None:
-        directory.close()
-    return directory is None
-
-
-def mirrors_of(path: str) -> str:
-    """Return the directory with the records of exploded forms of the file at ``path``.  Raises ``OSError``."""
-    return _home("mirrors", identity_of(path))
-
-
-def all_mirrors() -> list[str]:
-    """Return the directories with the records of exploded forms, of all files."""
-    return _paths_in(_home("mirrors"))
-
-
-def owner_of(directory: str) -> Owner:
-    """Return the file to which a state directory belongs; only its name tells if the power failed meanwhile."""
-    try:
-        with open(os.path.join(directory, _OWNER)) as file:
-            facts = json.load(file)
-        return Owner(str(facts["path"]), tuple(map(str, facts["identities"])))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Owner("", (os.path.basename(directory).rpartition(".")[0],))
-
-
-def lock_directory(path: str, *, create: bool = False) -> LockedDirectory | None:
-    """Lock the state directory at ``path``; None if another process has, or if it is gone.  Raises ``OSError``.
-
-    ``create``: it has no lock yet.
-    """
-    try:
-        fd = open_fd(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    directory = LockedDirectory(path, fd)
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if directory.is_named():  # else it was renamed meanwhile
-            return directory
-    directory.close()
-    return None
-
-
 def _private_places(spool: str | None = None) -> Places:
     """Make and return places in a temporary directory, without history and report.  Raises ``OSError``."""
     if spool is not None:
@@ -344,7 +165,9 @@ def work_of_killed(path: str) -> list[str]:
     Raises ``OSError``.
     """
     identity = identity_of(path)
-    return [place for place in _paths_in(_home("open")) if identity in owner_of(place).identities and _is_left(place)]
+    return [
+        place for place in paths_in(state_place("open")) if identity in owner_of(place).identities and _is_left(place)
+    ]
 
 
 def _is_left(place: str) -> bool:
@@ -366,17 +189,17 @@ def _told_work(place: str) -> str:
 
 def _made(identity: str) -> LockedDirectory:
     while True:
-        made = lock_directory(tempfile.mkdtemp(prefix=f"{identity}.", dir=_home("open")), create=True)
+        made = lock_directory(tempfile.mkdtemp(prefix=f"{identity}.", dir=state_place("open")), create=True)
         if made is not None:
             return made
 
 
 def _reopened(file: int, identity: str) -> LockedDirectory | None:
     """Take the directory of the open ``file`` out of ``closed``; None if there is none."""
-    folder = _home("closed", identity)
-    for place in _paths_in(folder):
+    folder = state_place("closed", identity)
+    for place in paths_in(folder):
         if owner_of(place).is_file(file, identity) and (directory := lock_directory(place)) is not None:
-            opened = directory.renamed(_home("open", os.path.basename(place)))
+            opened = directory.renamed(state_place("open", os.path.basename(place)))
             with contextlib.suppress(OSError):  # a copy of the file has one, too
                 os.rmdir(folder)
             return opened
@@ -385,7 +208,7 @@ def _reopened(file: int, identity: str) -> LockedDirectory | None:
 
 def _move_into(old: str, new: str) -> None:
     """Move the files of the directory ``old`` into ``new``, which keeps what it has."""
-    for path in _paths_in(old):
+    for path in paths_in(old):
         os.makedirs(new, mode=0o700, exist_ok=True)
         target = os.path.join(new, os.path.basename(path))
         if os.path.lexists(target):
@@ -396,17 +219,63 @@ def _move_into(old: str, new: str) -> None:
         os.rmdir(old)
 
 
-def _paths_in(folder: str) -> list[str]:
+class Past(NamedTuple):
+    """Results of the last mount.  ``sentences``: for the user.  ``kept``: paths of files saved beside the file."""
+
+    sentences: list[str]
+    kept: list[str]
+
+
+def tell_the_past(document: Document, state: StateDirectory) -> Past:
+    """Claim the state directory, and save drafts and scratch of earlier mounts beside the file.
+
+    Return the sentences to print.  The caller has the lock of the file.  Raises ``UnfinishedError`` if something
+    cannot be saved, ``OSError``.
+    """
+    kept: list[str] = []
+    return Past(list(_told(document, state, kept)), kept)
+
+
+def take_report(report: str, *, folder: int | None = None, file: str | None = None) -> Outcome | None:
+    """Return what the end of a mount had to say, told once; None without a report, or if it is not about ``file``.
+
+    ``folder``: a descriptor of the directory of ``report``.
+    """
     try:
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        with open(os.open(report, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)) as opened:
+            facts = json.load(opened)
+        if file not in (None, facts["file"]):
+            return None
+        os.unlink(report, dir_fd=folder)
+        return Outcome(*(list(facts.get(name, [])) for name in Outcome._fields))
+    except (OSError, ValueError, KeyError):
+        return None
 
 
-def state_home() -> str:
-    """Return the directory for state: ``$XDG_STATE_HOME``, else ``~/.local/state``; see ``own_directory``."""
-    return own_directory("XDG_STATE_HOME", ".local/state")
+def _told(document: Document, state: StateDirectory, kept: list[str]) -> Iterator[str]:
+    yield from state.claim(document.path, document.descriptor)
+    if document.report.recovery:
+        yield document.report.recovery
+    for places in state.past():
+        last = take_report(places.report)
+        if last is not None:
+            kept += last.kept
+            yield from (f"the last mount ended with: {sentence}" for sentence in [*last.failures, *last.violations])
+            yield from last.notes
+        yield from _recovered(document, places.spool)
+        kept += _keep(document, places)
+    if kept:
+        yield f"kept from the last mount: {told_places(kept)}"
+    state.begin()
 
 
-def _home(*parts: str) -> str:
-    return os.path.join(state_home(), "asdffs", *parts)
+def _recovered(document: Document, spool: str) -> Iterator[str]:
+    if (daf := registry.feature("daf")) is not None:
+        yield from daf.recover_store(document, spool)
+
+
+def _keep(document: Document, places: Places) -> list[str]:
+    keeper = keep_abandoned(document, places.spool, places.rejected, document.tree.text(), places.editing)
+    if keeper.failures:
+        raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
+    return keeper.kept

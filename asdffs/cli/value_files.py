@@ -16,19 +16,38 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from asdffs import registry
-from asdffs.cli.bars import shown
-from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
-from asdffs.cli.saying import log_to_the_error_output, say
-from asdffs.cli.several_files import for_each
+from asdffs.cli.printing import log_to_the_error_output, say, shown
+from asdffs.cli.results import for_each, sentence_and_code
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, NameExistsError, UsageError, ValueRefusedError
 from asdffs.failures import Failure, attempt
+from asdffs.storage.urls import is_remote
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import format_path
 from asdffs.tree.tape import Tape
 from asdffs.workflows.value_changes import Note, Rules, ValueChange, change_values, take_back
+
+
+def chosen_files(arguments: argparse.Namespace) -> list[str]:
+    """Return the files of a command that changes values.
+
+    A directory stands for the files in it for which ``--where`` may hold, as its catalogue says after it was brought
+    up to date.  Raises ``UsageError`` for a directory without ``--where``, and what indexing raises.
+    """
+    files: list[str] = arguments.files
+    directories = [file for file in files if not is_remote(file) and os.path.isdir(file)]
+    if not directories:
+        if arguments.catalog:
+            raise UsageError("--catalog is for directories")
+        return files
+    if not arguments.where:
+        raise UsageError("is a directory; --where selects files in it", path=directories[0])
+    catalog = registry.needed_feature("catalog")
+    found = catalog.selected_files(arguments.catalog, directories, arguments.where)
+    return list(dict.fromkeys([*(file for file in files if file not in directories), *found]))
+
 
 _SHORT = 60
 

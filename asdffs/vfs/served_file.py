@@ -25,7 +25,7 @@ _LARGE_TREE: Final = 1 << 20
 
 
 class OpenedFile(Protocol):
-    """An open file and its places (``cli/opened_file``)."""
+    """An open file and its places (``cli/writing``)."""
 
     document: Document
 

@@ -17,8 +17,8 @@ from support.drafts import INVALID, SAMPLES, draft, name_of
 from support.mounts import asdffs, environment_in, mounted
 from support.samples import ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.parser import command_names
+from asdffs.cli.arguments import command_names
+from asdffs.cli.results import ExitCode
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "cli.md").read_text()

@@ -16,7 +16,7 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
-from asdffs.cli.file_errors import name_file
+from asdffs.cli.results import name_file
 from asdffs.errors import DamagedFileError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.storage.urls import shown_name

@@ -13,7 +13,7 @@ from support.commands import command
 from support.mounts import environment_in
 from support.odd_files import COMMANDS, GOOD, NAMES, ODD, SLOW, run
 
-from asdffs.cli.parser import command_names
+from asdffs.cli.arguments import command_names
 from asdffs.printable import printable
 
 #: Commands that are about no file, serve until they are ended, or are about a mount.

@@ -18,8 +18,8 @@ from support.samples import block_bytes, odd_file
 from support.terminal import asdffs_on_terminal
 
 import asdffs as package
-from asdffs.cli.parser import command_names
-from asdffs.cli.saying import SafeFormatter
+from asdffs.cli.arguments import command_names
+from asdffs.cli.printing import SafeFormatter
 from asdffs.errors import AsdffsError
 from asdffs.printable import as_word, printable
 

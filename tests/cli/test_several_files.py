@@ -19,8 +19,8 @@ from support.drafts import block_36, draft
 from support.mounts import environment_in
 from support.samples import check_saved, odd_file
 
-from asdffs.cli.saying import CommandFormatter
-from asdffs.cli.several_files import for_each
+from asdffs.cli.printing import CommandFormatter
+from asdffs.cli.results import for_each
 from asdffs.errors import MissingFileError
 from asdffs.failures import Failure, attempt
 

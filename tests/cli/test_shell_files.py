@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.mounts import run
 
-from asdffs.cli.parser import command_names, make_parsers
+from asdffs.cli.arguments import command_names, make_parsers
 
 pytest.importorskip("shtab")
 pytest.importorskip("argparse_manpage")

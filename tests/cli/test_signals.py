@@ -12,7 +12,7 @@ from support.mounts import LIMIT, environment_in
 from support.samples import odd_file
 
 from asdffs import interrupts
-from asdffs.cli.signals import EndedError
+from asdffs.cli.process import EndedError
 
 #: Stops the interpreter where a module of asdffs begins to be imported, and sends a signal there.
 STOPPING = """

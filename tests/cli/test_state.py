@@ -15,8 +15,7 @@ from support.processes import until
 
 from asdffs.cli import logs
 from asdffs.cli.logs import log_to
-from asdffs.cli.state_directory import lock_directory
-from asdffs.cli.unused_states import remove_unused_states
+from asdffs.cli.state_files import lock_directory, remove_unused_states
 
 OLD = time.time() - 100 * 86400
 

@@ -17,8 +17,8 @@ from support.filesystems import filesystem
 from support.mounts import environment_in, run
 from support.samples import block_bytes
 
-from asdffs.cli.identity import Owner, identity_of
-from asdffs.cli.state_directory import StateDirectory, all_mirrors, has_state, mirrors_of, owner_of
+from asdffs.cli.state_directory import StateDirectory
+from asdffs.cli.state_files import Owner, all_mirrors, has_state, identity_of, mirrors_of, owner_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 

@@ -12,10 +12,10 @@ from support.mounts import asdffs, environment_in
 from support.samples import DATA, odd_file, write_sample
 
 from asdffs import errors
-from asdffs.cli.exit_codes import EXIT_CODES, ExitCode, exit_code_of
+from asdffs.cli.arguments import command_names, make_parsers
 from asdffs.cli.main import main
 from asdffs.cli.mount_options import parse_options
-from asdffs.cli.parser import command_names, make_parsers
+from asdffs.cli.results import EXIT_CODES, ExitCode, exit_code_of
 from asdffs.errors import UsageError
 from asdffs.mount.errno_map import ERRNO, errno_of
 from asdffs.mount.options import MountOptions, fuse_options

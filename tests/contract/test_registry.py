@@ -82,7 +82,7 @@ def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             "asdffs.cli.commands.mount",
             {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"},
         ),
-        ("asdffs.cli.parser", {"numpy", "yaml", "asdffs.document", "asdffs.mount", "rich"}),
+        ("asdffs.cli.arguments", {"numpy", "yaml", "asdffs.document", "asdffs.mount", "rich"}),
     ],
 )
 def test_what_is_not_imported_at_the_start(module: str, unwanted: set[str]) -> None:

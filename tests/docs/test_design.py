@@ -13,7 +13,7 @@ import pytest
 
 import asdffs
 from asdffs import scheduling
-from asdffs.cli.remedies import WORDS, told
+from asdffs.cli.results import WORDS, told
 from asdffs.document.blocks import transaction
 from asdffs.errors import NotPermittedError, Remedy
 from asdffs.scheduling import Rank, RankedLock, SingleThread

@@ -144,7 +144,7 @@ def _prepare() -> None:
     import pkgutil
 
     import asdffs
-    from asdffs.cli.parser import command_names, make_parsers
+    from asdffs.cli.arguments import command_names, make_parsers
     from asdffs.errors import AsdffsError
     from asdffs.mount.binding import load_binding
     from asdffs.registry import KINDS, each

@@ -17,11 +17,10 @@ from contextlib import closing
 from typing import BinaryIO, Final
 
 from asdffs.cli.arguments import add_file, add_remote
-from asdffs.cli.bars import shown
 from asdffs.cli.logs import told_here
 from asdffs.cli.outputs import compression_notes
+from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
 from asdffs.document.blocks.committing import Readable

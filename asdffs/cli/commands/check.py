@@ -11,14 +11,10 @@ from typing import Any, Final
 
 from asdffs import interrupts
 from asdffs.cli.arguments import SCHEMA, add_files, add_json, add_remote
-from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
+from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.remedies import with_remedy
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import for_each
+from asdffs.cli.results import ExitCode, for_each, sentence_and_code, with_remedy
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available

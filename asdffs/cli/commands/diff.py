@@ -13,9 +13,8 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from asdffs.cli.arguments import add_json, add_remote
-from asdffs.cli.bars import shown
+from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.saying import say
 from asdffs.document.report import Progress
 from asdffs.storage.urls import shown_name
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference

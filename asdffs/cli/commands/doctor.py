@@ -21,9 +21,9 @@ from typing import Final
 
 from asdffs import __version__, registry
 from asdffs.cli.arguments import add_json
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.saying import say
-from asdffs.cli.state_directory import state_home
+from asdffs.cli.printing import say
+from asdffs.cli.results import ExitCode
+from asdffs.cli.state_files import state_home
 from asdffs.codecs.base import id_of
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.errors import MountError
@@ -286,7 +286,7 @@ _LOOKS: Final = (_versions, _fuse, _rights, _bindings, _mounting, _extras, _plug
 
 
 def _wanted() -> BindingName:
-    from asdffs.cli.commands.mount import wanted_binding
+    from asdffs.cli.process import wanted_binding
 
     wanted: BindingName = wanted_binding()
     return wanted

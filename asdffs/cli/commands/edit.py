@@ -16,11 +16,9 @@ from typing import Final
 from asdffs import interrupts
 from asdffs.cli.arguments import SCHEMA, add_files
 from asdffs.cli.logs import told_here
-from asdffs.cli.remedies import told
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, answer_each
-from asdffs.cli.signals import EndedError
-from asdffs.cli.standard import environment_for_programs
+from asdffs.cli.printing import say
+from asdffs.cli.process import EndedError, environment_for_programs
+from asdffs.cli.results import Answer, answer_each, told
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document

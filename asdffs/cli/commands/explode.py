@@ -11,11 +11,10 @@ from typing import Final
 
 from asdffs import registry
 from asdffs.cli.arguments import add_file, add_json, add_output, add_remote
-from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, check_whole, mode_like
+from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.saying import say
-from asdffs.cli.state_directory import mirrors_of
+from asdffs.cli.state_files import mirrors_of
 from asdffs.document.document import Document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.printable import as_words

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.arguments import PATHS, WHERE, add_json, add_remote, add_where
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import on_one_line, say
-from asdffs.cli.several_files import for_each
+from asdffs.cli.printing import on_one_line, say
+from asdffs.cli.reading import remote_of
+from asdffs.cli.results import ExitCode, for_each
 from asdffs.errors import UsageError
 from asdffs.storage.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain
@@ -132,7 +131,7 @@ def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
     if arguments.json:
         return for_json(found)
     if isinstance(found.value, (dict, list)) or arguments.yaml:
-        from asdffs.cli.yaml_text import as_yaml
+        from asdffs.cli.trees import as_yaml
 
         return as_yaml(plain(found))
     return found.text

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from asdffs.cli.arguments import add_json, add_remote
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import for_each
+from asdffs.cli.printing import say
+from asdffs.cli.reading import remote_of
+from asdffs.cli.results import ExitCode, for_each
 from asdffs.errors import InvalidTreeError
 from asdffs.tree.conditions import TOO_SLOW, Pattern
 from asdffs.tree.lookups import Values, for_json, short, walk

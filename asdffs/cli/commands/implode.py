@@ -12,10 +12,9 @@ from typing import Final
 
 from asdffs import registry
 from asdffs.cli.arguments import add_json, add_output
-from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, padding_of, write_out
-from asdffs.cli.saying import say
-from asdffs.cli.state_directory import all_mirrors
+from asdffs.cli.printing import say, shown
+from asdffs.cli.state_files import all_mirrors
 from asdffs.document.opening import open_document
 from asdffs.document.report import Progress
 from asdffs.errors import UsageError

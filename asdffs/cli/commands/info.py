@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.cli.arguments import add_files, add_json, add_remote
+from asdffs.cli.printing import say
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.remedies import told
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, answer_each
+from asdffs.cli.results import Answer, answer_each, told
 from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError

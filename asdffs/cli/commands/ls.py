@@ -8,8 +8,8 @@ import sys
 from typing import Any, Final
 
 from asdffs.cli.arguments import add_json
-from asdffs.cli.live import LiveMount, live_mounts
-from asdffs.cli.saying import say
+from asdffs.cli.mounts import LiveMount, live_mounts
+from asdffs.cli.printing import say
 from asdffs.printable import printable
 
 SUMMARY: Final = "list mounted files"

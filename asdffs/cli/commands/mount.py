@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple
 
 from asdffs import interrupts, registry
 from asdffs.cli.arguments import add_remote
-from asdffs.cli.background import run_in_background
+from asdffs.cli.background import notify, run_in_background
 from asdffs.cli.logs import SYSLOG, check_log, log_to, reopen_logs
 from asdffs.cli.mount_options import parse_options
-from asdffs.cli.notify import notify
-from asdffs.cli.opened_file import OpenedFile, open_for_mount
-from asdffs.cli.remedies import told
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
-from asdffs.cli.state_directory import StateDirectory, state_home
-from asdffs.cli.unused_states import remove_unused_states
+from asdffs.cli.printing import say
+from asdffs.cli.process import wanted_binding
+from asdffs.cli.reading import remote_of
+from asdffs.cli.results import told
+from asdffs.cli.state_directory import StateDirectory
+from asdffs.cli.state_files import remove_unused_states, state_home
+from asdffs.cli.writing import OpenedFile, open_for_mount
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import (
@@ -210,11 +210,6 @@ def _say_leaving(path: str) -> None:
     notify("STOPPING=1", f"STATUS=finishing {path}")
 
 
-def wanted_binding() -> Any:
-    """The FUSE binding that the environment asks for."""
-    return os.environ.get("ASDFFS_BINDING") or "auto"
-
-
 def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
     binding, loop = load_binding(waiting.binding), Loop()
     opened = open_for_mount(waiting.path, waiting.options, loop, waiting.state)
@@ -278,7 +273,7 @@ def _lock_archive(path: str, options: MountOptions) -> int:
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:
     """Errors are printed by the daemon as long as it has the terminal, then logged."""
-    from asdffs.cli.exit_codes import ExitCode, exit_code_of
+    from asdffs.cli.results import ExitCode, exit_code_of
 
     def wrapped(ready: Callable[[], None]) -> int:
         try:

@@ -10,10 +10,9 @@ from typing import Final
 
 from asdffs import interrupts
 from asdffs.cli.arguments import add_file, add_json
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.past import Past, tell_the_past
-from asdffs.cli.saying import say
-from asdffs.cli.state_directory import StateDirectory
+from asdffs.cli.printing import say
+from asdffs.cli.results import ExitCode
+from asdffs.cli.state_directory import Past, StateDirectory, tell_the_past
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 

@@ -6,8 +6,7 @@ import argparse
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, WHERE, add_changing, add_missing_ok
-from asdffs.cli.chosen_files import chosen_files
-from asdffs.cli.value_files import change_files, wanted_by
+from asdffs.cli.value_files import change_files, chosen_files, wanted_by
 from asdffs.errors import UsageError
 from asdffs.tree.paths import parse_path
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange

@@ -9,8 +9,6 @@ from contextlib import ExitStack, closing
 from typing import Any, Final
 
 from asdffs.cli.arguments import add_json, add_output, add_outputs, add_remote
-from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.outputs import (
     alignment_of,
     check_alone,
@@ -20,9 +18,9 @@ from asdffs.cli.outputs import (
     piece_of,
     write_out,
 )
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, answer_each, with_outputs
+from asdffs.cli.printing import say, shown
+from asdffs.cli.reading import remote_of
+from asdffs.cli.results import Answer, ExitCode, answer_each, with_outputs
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document

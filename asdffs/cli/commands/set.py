@@ -7,8 +7,7 @@ import os
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, WHERE, add_changing
-from asdffs.cli.chosen_files import chosen_files
-from asdffs.cli.value_files import change_files, wanted_by
+from asdffs.cli.value_files import change_files, chosen_files, wanted_by
 from asdffs.errors import UsageError
 from asdffs.printable import as_word
 from asdffs.storage.urls import is_remote

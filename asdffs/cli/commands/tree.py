@@ -8,10 +8,9 @@ import sys
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, add_json, add_remote
-from asdffs.cli.outline import print_outline
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
-from asdffs.cli.yaml_text import as_yaml
+from asdffs.cli.printing import say
+from asdffs.cli.reading import remote_of
+from asdffs.cli.trees import as_yaml, print_outline
 from asdffs.document.scanning import read_text
 from asdffs.errors import MissingValueError, UsageError
 from asdffs.tree.lookups import Values, cut, for_json, plain

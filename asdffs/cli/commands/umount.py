@@ -16,16 +16,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.cli.as_user import as_user
-from asdffs.cli.bars import Facts, shown
 from asdffs.cli.commands.recover import recover
-from asdffs.cli.exit_codes import ExitCode, exit_code_of
-from asdffs.cli.live import LONGEST as _LONGEST
-from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
-from asdffs.cli.past import take_report
-from asdffs.cli.remedies import told
-from asdffs.cli.saying import say
-from asdffs.cli.state_directory import REPORT
+from asdffs.cli.mounts import LONGEST as _LONGEST
+from asdffs.cli.mounts import LiveMount, as_user, asked, is_status, live_mounts
+from asdffs.cli.printing import Facts, say, shown
+from asdffs.cli.results import ExitCode, exit_code_of, told
+from asdffs.cli.state_directory import take_report
+from asdffs.cli.state_files import REPORT
 from asdffs.document.report import raise_outcome
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
 from asdffs.printable import as_word, as_words

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.samples import odd_file
 
-from asdffs.cli.opened_file import open_for_mount
+from asdffs.cli.writing import open_for_mount
 from asdffs.document.document import Document
 from asdffs.errors import CrossViewError, GoneError, NoSuchNameError, NotAsdfError, ReadOnlyError
 from asdffs.features.archive.directory import ArchiveDirectory

@@ -16,17 +16,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.cli.arguments import add_file, add_json, add_remote
-from asdffs.cli.array_places import find_array, format_index
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.outline import print_outline
 from asdffs.cli.outputs import write_out
+from asdffs.cli.printing import say
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.remedies import told
-from asdffs.cli.saying import say
+from asdffs.cli.results import ExitCode, told
+from asdffs.cli.trees import print_outline
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
+from asdffs.features.browser.array_places import find_array, format_index
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import parse_path
 

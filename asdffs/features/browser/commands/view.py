@@ -16,11 +16,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from asdffs.cli.arguments import add_file, add_remote
-from asdffs.cli.budgets import stated_budget
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.reading import open_to_read
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
+from asdffs.cli.printing import say
+from asdffs.cli.reading import open_to_read, remote_of, stated_budget
+from asdffs.cli.results import ExitCode
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.report import raise_outcome

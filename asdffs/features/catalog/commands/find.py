@@ -13,12 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from asdffs.cli.arguments import CATALOG, add_json, add_remote
-from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.file_errors import failed
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import Rows, on_one_line, say
-from asdffs.cli.yaml_text import as_yaml
+from asdffs.cli.printing import Rows, on_one_line, say, shown
+from asdffs.cli.reading import remote_of
+from asdffs.cli.results import ExitCode, failed
+from asdffs.cli.trees import as_yaml
 from asdffs.errors import UsageError
 from asdffs.features.catalog.commands.index import indexed, tell_unread, way_here
 from asdffs.features.catalog.places import catalog_of, roots_of

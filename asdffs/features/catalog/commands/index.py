@@ -13,10 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from asdffs.cli.arguments import CATALOG, add_json, add_remote
-from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
+from asdffs.cli.printing import say, shown
+from asdffs.cli.reading import remote_of
+from asdffs.cli.results import ExitCode
 from asdffs.errors import MissingFileError, UsageError
 from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
 from asdffs.features.catalog.parquet import Choice, export

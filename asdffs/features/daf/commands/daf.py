@@ -13,9 +13,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.cli.arguments import add_command, add_json, add_output
-from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.saying import say
+from asdffs.cli.printing import say, shown
+from asdffs.cli.results import ExitCode
 from asdffs.document.report import Progress
 from asdffs.errors import UsageError
 

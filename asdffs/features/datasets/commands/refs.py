@@ -10,13 +10,10 @@ from functools import partial
 from typing import Final
 
 from asdffs.cli.arguments import add_remote
-from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode, worse
 from asdffs.cli.outputs import write_out
-from asdffs.cli.reading import open_to_read, read_whole
-from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import for_each
+from asdffs.cli.printing import say, shown
+from asdffs.cli.reading import open_to_read, read_whole, remote_of
+from asdffs.cli.results import ExitCode, for_each, worse
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
 from asdffs.features.datasets.references import FileArrays, References, arrays_of, changed_files, make_references

@@ -21,10 +21,9 @@ from typing import Any, Final
 
 from asdffs import __version__
 from asdffs.cli.arguments import add_json, add_output, add_outputs
-from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, check_whole, padding_of, write_out
-from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, answer_each, with_outputs
+from asdffs.cli.printing import say, shown
+from asdffs.cli.results import Answer, answer_each, with_outputs
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.allocation import Encoded

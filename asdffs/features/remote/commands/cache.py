@@ -7,7 +7,7 @@ import json
 from typing import Final
 
 from asdffs.cli.arguments import add_json
-from asdffs.cli.saying import say
+from asdffs.cli.printing import say
 from asdffs.features.remote.cache import trim, used
 from asdffs.storage.remote_options import cache_folder
 

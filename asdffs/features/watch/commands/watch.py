@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from asdffs.cli.commands.explode import make_directory
 from asdffs.cli.logs import told_here
-from asdffs.cli.remedies import told
-from asdffs.cli.saying import say
+from asdffs.cli.printing import say
+from asdffs.cli.results import told
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document

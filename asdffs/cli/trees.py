@@ -1,11 +1,14 @@
-"""Prints the outline of a tree: one line for each value."""
+"""Prints values of a tree: as an outline, or as YAML without tags."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
-from asdffs.cli.saying import say
+import yaml
+
+from asdffs.cli.printing import say
 from asdffs.printable import printable
 from asdffs.tree.lookups import is_array, short
 from asdffs.tree.values import ValueNode
@@ -41,3 +44,18 @@ def _outline(node: ValueNode, depth: int) -> Iterator[tuple[int, str, str]]:
         yield depth, key, "" if nested and not scalars else shown
         if nested and not scalars:
             yield from _outline(item, depth + 1)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def as_yaml(value: Any, *, block: bool = False) -> str:
+    """Return the YAML text of a plain value, without the line end behind it.
+
+    ``block``: everything in block style; else collections of scalars are in flow style, on one line.
+    """
+    style = False if block else None
+    text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, default_flow_style=style)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,10 +1,13 @@
-"""Prepares what a process has from its caller: standard streams, and the environment of its child processes.
+"""Prepares what a process has from its caller: standard streams, signals, the environment of child processes.
 
 A stream that the caller closed is opened.  Else the ASDF file would be opened as descriptor 0, 1 or 2, and libfuse
 would write its messages into it.
 
 Child processes import no modules of the working directory, which may hold a stranger's files.  ``python -c`` and
 ``python -m`` look there first, and so does each process that ``multiprocessing`` starts.
+
+Signals that end a command, SIGTERM and SIGHUP, let it remove its temporary files first, as SIGINT does.  A daemon has
+handlers of its own while it serves (``mount/request_queue``).
 """
 
 from __future__ import annotations
@@ -12,8 +15,13 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import signal
 import sys
-from typing import Final
+import threading
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from asdffs import interrupts
 
 _AS_POSSIBLE: Final = "asdffs-as-possible"
 #: The variable that Python reads, and the value by which ours is known.
@@ -28,6 +36,11 @@ def protect_children() -> None:
 def environment_for_programs() -> dict[str, str]:
     """Return the environment for a program of the user, such as an editor: as it was when the command began."""
     return dict(item for item in os.environ.items() if item != _SAFE_PATH)
+
+
+def wanted_binding() -> Any:
+    """Return the FUSE binding that the user asks for with ``ASDFFS_BINDING``; ``auto`` by default."""
+    return os.environ.get("ASDFFS_BINDING") or "auto"
 
 
 def open_standard_streams() -> None:
@@ -56,3 +69,44 @@ def forget_output() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)
+
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+class EndedError(BaseException):
+    """A signal ended the command.  Not an ``Exception``: nobody below handles it, every ``finally`` runs."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def raise_at_signals() -> None:
+    """From now on, have these signals raise ``EndedError``, and SIGINT ``KeyboardInterrupt``, in the main thread.
+
+    Where a command is critical they wait (``interrupts``).
+    A signal that the process was started to ignore (``nohup``) stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _raise)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    interrupts.note(EndedError(number))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    interrupts.note(KeyboardInterrupt())
+
+
+def die_of(number: int) -> NoReturn:
+    """End the process by that signal: its parent then sees the cause in the exit status."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # as shells count; reached only where the signal is blocked
