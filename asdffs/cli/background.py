@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection
 
-from asdffs.mount.request_queue import SIGNALS
+from asdffs.mount.session import SIGNALS
 
 logger = logging.getLogger(__name__)
 

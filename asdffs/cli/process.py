@@ -7,7 +7,7 @@ Child processes import no modules of the working directory, which may hold a str
 ``python -m`` look there first, and so does each process that ``multiprocessing`` starts.
 
 Signals that end a command, SIGTERM and SIGHUP, let it remove its temporary files first, as SIGINT does.  A daemon has
-handlers of its own while it serves (``mount/request_queue``).
+handlers of its own while it serves (``mount/session``).
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import AsdffsError
-from asdffs.mount.errno_map import SILENT, errno_of
-from asdffs.mount.fair_lock import FairLock
+from asdffs.mount.answers import ANSWER, SILENT, errno_of
+from asdffs.mount.loop import FairLock
 from asdffs.mount.operations import HELPERS, Operations
-from asdffs.mount.protocol import ANSWER, ANSWER_SIZE, GETATTR_HANDLE, REQUESTS, MalformedError, Opcode
+from asdffs.mount.protocol import GETATTR_HANDLE, MalformedError, Opcode
+from asdffs.mount.requests import REQUESTS, Header
 from asdffs.mount.session import RequestBuffer, Session
-from asdffs.mount.structures import Header
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Area
 
@@ -101,6 +101,7 @@ TABLE: Final[dict[Opcode, Operation]] = {
 
 
 _header_of: Final = ANSWER.pack
+_ANSWER_SIZE: Final = ANSWER.size
 #: As a structure's own class, without a call of Python.
 _new: Final[Any] = tuple.__new__
 
@@ -148,9 +149,9 @@ class Answerer:
             logger.exception("internal error; please report it")
             found = errno.EIO
         if type(found) is bytes:
-            self._session.send(_header_of(ANSWER_SIZE + len(found), 0, header.unique), found)
+            self._session.send(_header_of(_ANSWER_SIZE + len(found), 0, header.unique), found)
         elif type(found) is int:
-            self._session.send(_header_of(ANSWER_SIZE, -found, header.unique))
+            self._session.send(_header_of(_ANSWER_SIZE, -found, header.unique))
 
     def _answer_to(self, header: Header, body: memoryview) -> bytes | Extent | int | None:
         """Return the answer, or an errno.  Raises ``MalformedError``."""
@@ -209,7 +210,7 @@ class Answerer:
             return False
         if found.length + 2 * _PAGE > self._pipe_size:  # a page more for an unaligned offset, and one for the header
             return False
-        total = ANSWER_SIZE + found.length
+        total = _ANSWER_SIZE + found.length
         os.write(pipe[1], ANSWER.pack(total, 0, unique))
         try:
             if self._fill(pipe[1], found):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.history import Places
@@ -16,12 +16,10 @@ from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.options import MountOptions
+from asdffs.mount.session import Passthrough
 from asdffs.storage.watch import Watch
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.served_file import OpenedFile, ServedFile
-
-if TYPE_CHECKING:
-    from asdffs.mount.passthrough import Passthrough
 
 logger = logging.getLogger(__name__)
 

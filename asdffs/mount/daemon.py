@@ -31,11 +31,10 @@ from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
-from asdffs.mount.session import Session
+from asdffs.mount.session import Passthrough, Session
 from asdffs.storage.mount_table import pid_namespace, topmost
 
 if TYPE_CHECKING:
-    from asdffs.mount.passthrough import Passthrough
     from asdffs.mount.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -159,14 +158,8 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     parts = Notifications(loop.forget_attributes), PageDropper()
-    passthrough = _passthrough(loop) if options.passthrough else None
+    passthrough = Passthrough(lambda: loop.device) if options.passthrough else None
     return Site(mountpoint, options, loop, *parts, passthrough, note, note | more)
-
-
-def _passthrough(loop: Loop) -> Passthrough:
-    from asdffs.mount.passthrough import Passthrough  # few mounts want it
-
-    return Passthrough(lambda: loop.device)
 
 
 def _watched(site: Site) -> Watchdog:

@@ -24,14 +24,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from asdffs import interrupts
 from asdffs.mount.caller import is_dying
-from asdffs.mount.fair_lock import FairLock
 from asdffs.mount.protocol import Opcode
-from asdffs.mount.request_queue import SIGNALS, RequestQueue, Worker
-from asdffs.mount.session import RequestBuffer, Session
+from asdffs.mount.session import SIGNALS, RequestBuffer, RequestQueue, Session
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +44,53 @@ _SPARES: Final = 4
 #: The interpreter's switch interval, in seconds: how long a request waits, several times, for a computing thread.
 #: Python interrupts a thread only while another one waits, so a short interval costs nothing otherwise.
 _SWITCH: Final = 0.0002
+
+
+class FairLock:
+    """A first-in, first-out lock: no thread starves.  It takes one call in C if no other thread wants it.
+
+    Each waiting thread waits at a lock of its own.  Who leaves the fair lock releases that of the first in the queue.
+    Only the thread that holds ``_lock`` takes from the queue.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        if not self._queue and self._lock.acquire(blocking=False):
+            return
+        mine = threading.Lock()
+        mine.acquire()
+        self._queue.append(mine)
+        self._wake_first()  # nobody may hold it any more, and then nobody else would wake this thread
+        mine.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        if self._queue:
+            self._queue.popleft().release()  # it stays locked, for the next one
+            return
+        self._lock.release()
+        if self._queue:  # a thread came after the question above, and before the release
+            self._wake_first()
+
+    def _wake_first(self) -> None:
+        """If the lock is free, give it to the first thread of the queue.  If not, its holder does that on leaving."""
+        while self._queue and self._lock.acquire(blocking=False):
+            if self._queue:
+                self._queue.popleft().release()
+                return
+            self._lock.release()
+
+
+class Worker(Protocol):
+    """Answers the requests of one thread (``answering``)."""
+
+    def answer(self, request: RequestBuffer) -> None:
+        """Answer a request."""
+
+    def close(self) -> None:
+        """Free resources, because no more requests come."""
 
 
 class Loop:

@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from asdffs.errors import (
     AsdffsError,
@@ -22,28 +22,31 @@ from asdffs.errors import (
     NotPermittedError,
     NotSupportedError,
 )
-from asdffs.mount import protocol, structures
-from asdffs.mount.caller import was_killed
-from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of
-from asdffs.mount.loop import Loop
-from asdffs.mount.protocol import (
-    ATTRIBUTES_ANSWER,
-    ENTRY_ANSWER,
-    OPEN_ANSWER,
-    STATISTICS_ANSWER,
-    WRITE_ANSWER,
-    OpenFlag,
-    SetFlag,
+from asdffs.mount import protocol, requests
+from asdffs.mount.answers import (
+    ATTRIBUTES,
+    ENTRY,
+    KINDS,
+    NO_ENTRY,
+    OPENED,
+    STATISTICS,
+    WRITTEN,
+    directory_entry,
+    fitting,
+    number_in,
+    status,
+    times_of,
 )
-from asdffs.mount.structures import Header, OpenAnswer, StatisticsAnswer
+from asdffs.mount.caller import was_killed
+from asdffs.mount.loop import Loop
+from asdffs.mount.protocol import OpenFlag, SetFlag
+from asdffs.mount.requests import Header
+from asdffs.mount.session import Passthrough
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Attributes
 from asdffs.vfs.inodes import Place
 from asdffs.vfs.namespace import User
-
-if TYPE_CHECKING:
-    from asdffs.mount.passthrough import Passthrough
 
 _RENAME_NOREPLACE: Final = 1
 # linux/falloc.h: KEEP_SIZE; with it PUNCH_HOLE; ZERO_RANGE
@@ -58,9 +61,9 @@ HELPERS: Final = (1 << 64) - 1
 _KEPT: Final = (0, 800_000_000)
 #: Attributes that may change unnoticed, and all while other threads answer requests: they could be old already.
 _NOT_KEPT: Final = (0, 0)
-_entry_of: Final = ENTRY_ANSWER.numbers.pack
-_attributes_of: Final = ATTRIBUTES_ANSWER.numbers.pack
-_written: Final = WRITE_ANSWER.numbers.pack
+_entry_of: Final = ENTRY.pack
+_attributes_of: Final = ATTRIBUTES.pack
+_written: Final = WRITTEN.pack
 
 Answer = bytes | Extent | None
 
@@ -81,7 +84,7 @@ class Operations:
 
     # -- items ----------------------------------------------------------------------
 
-    def lookup(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+    def lookup(self, place: Place, header: Header, asked: requests.Name) -> Answer:
         """Return the entry of a directory."""
         return self._entry(place, *place.area.lookup(place.item, asked.name))
 
@@ -92,16 +95,16 @@ class Operations:
         kept = _KEPT if shown.steady and alone else _NOT_KEPT
         return _entry_of(number, 0, _KEPT[0], kept[0], _KEPT[1], kept[1]) + status(shown)
 
-    def forget(self, place: None, header: Header, asked: structures.Forget) -> None:
+    def forget(self, place: None, header: Header, asked: requests.Forget) -> None:
         """Record that the kernel forgets an item.  It expects no answer."""
         self.areas.forget(header.node, asked.lookups)
 
-    def forget_many(self, place: None, header: Header, asked: structures.BatchForget) -> None:
+    def forget_many(self, place: None, header: Header, asked: requests.BatchForget) -> None:
         """Record that the kernel forgets several items.  It expects no answer."""
-        for number, count in protocol.pairs(asked):
+        for number, count in requests.pairs(asked):
             self.areas.forget(number, count)
 
-    def getattr(self, place: Place, header: Header, asked: structures.GetAttributes) -> Answer:
+    def getattr(self, place: Place, header: Header, asked: requests.GetAttributes) -> Answer:
         """Return attributes."""
         handle = asked.handle if asked.flags & protocol.GETATTR_HANDLE else None
         shown = place.area.attributes(place.item, handle)
@@ -109,7 +112,7 @@ class Operations:
         kept = _KEPT if shown.steady and self._loop.alone else _NOT_KEPT
         return _attributes_of(*kept) + status(shown)
 
-    def setattr(self, place: Place, header: Header, asked: structures.SetAttributes) -> Answer:
+    def setattr(self, place: Place, header: Header, asked: requests.SetAttributes) -> Answer:
         """Set mode, owner, size and times; return the attributes."""
         vfs, item, valid = document_of(place), place.item, asked.valid
         handle = asked.handle if valid & SetFlag.HANDLE else None
@@ -125,37 +128,35 @@ class Operations:
             vfs.utimens(item, *times_of(asked))
         return _attributes_of(*_NOT_KEPT) + status(vfs.attributes(item, handle))
 
-    def readlink(self, place: Place, header: Header, asked: structures.Nothing) -> Answer:
+    def readlink(self, place: Place, header: Header, asked: requests.Nothing) -> Answer:
         """Return the target of a symbolic link."""
         return os.fsencode(place.area.readlink(place.item))
 
-    def statfs(self, place: Place, header: Header, asked: structures.Nothing) -> Answer:
+    def statfs(self, place: Place, header: Header, asked: requests.Nothing) -> Answer:
         """Return the statistics of the file system that holds the bytes."""
         found = os.statvfs(place.area.stored_in)
         free = found.f_bfree, found.f_bavail, found.f_files, found.f_ffree
-        return STATISTICS_ANSWER.pack(
-            StatisticsAnswer(found.f_blocks, *free, found.f_bsize, _NAME_MAX, found.f_frsize)
-        )
+        return STATISTICS.pack(found.f_blocks, *free, found.f_bsize, _NAME_MAX, found.f_frsize)
 
     # -- names ----------------------------------------------------------------------
 
-    def mknod(self, place: Place, header: Header, asked: structures.MakeNode) -> Answer:
+    def mknod(self, place: Place, header: Header, asked: requests.Nothing) -> Answer:
         """Raise ``EPERM``: ``create`` makes regular files, and there are no other kinds."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
-    def mkdir(self, place: Place, header: Header, asked: structures.MakeDirectory) -> Answer:
+    def mkdir(self, place: Place, header: Header, asked: requests.MakeDirectory) -> Answer:
         """Create a directory."""
         vfs = document_of(place)
         node = vfs.names.mkdir(place.item, asked.name, asked.mode, User(header.user, header.group))
         return self._entry(place, node, vfs.attributes(node))
 
-    def symlink(self, place: Place, header: Header, asked: structures.Symlink) -> Answer:
+    def symlink(self, place: Place, header: Header, asked: requests.Symlink) -> Answer:
         """Create a symbolic link."""
         vfs = document_of(place)
         node = vfs.names.symlink(place.item, asked.name, asked.target, User(header.user, header.group))
         return self._entry(place, node, vfs.attributes(node))
 
-    def link(self, place: Place, header: Header, asked: structures.Link) -> Answer:
+    def link(self, place: Place, header: Header, asked: requests.Link) -> Answer:
         """Give a file an additional name."""
         vfs, other = document_of(place), self.areas.enter(asked.node)
         try:
@@ -165,19 +166,19 @@ class Operations:
         finally:
             self.areas.leave(other)
 
-    def unlink(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+    def unlink(self, place: Place, header: Header, asked: requests.Name) -> Answer:
         """Remove a name."""
         document_of(place).names.unlink(place.item, asked.name)
         return b""
 
-    def rmdir(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+    def rmdir(self, place: Place, header: Header, asked: requests.Name) -> Answer:
         """Remove an empty directory."""
         document_of(place).names.rmdir(place.item, asked.name)
         return b""
 
-    def rename(self, place: Place, header: Header, asked: structures.Rename | structures.Rename2) -> Answer:
+    def rename(self, place: Place, header: Header, asked: requests.Rename | requests.Rename2) -> Answer:
         """Rename within one document.  RENAME_NOREPLACE is the only supported flag."""
-        flags = asked.flags if isinstance(asked, structures.Rename2) else 0
+        flags = asked.flags if isinstance(asked, requests.Rename2) else 0
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
         vfs, target = document_of(place), self.areas.enter(asked.directory)
@@ -192,17 +193,17 @@ class Operations:
 
     # -- directories ------------------------------------------------------------------
 
-    def opendir(self, place: Place, header: Header, asked: structures.Open) -> Answer:
+    def opendir(self, place: Place, header: Header, asked: requests.Open) -> Answer:
         """Open a directory."""
-        return OPEN_ANSWER.pack(OpenAnswer(self.areas.opened(place, place.area.opendir(place.item)), 0))
+        return OPENED.pack(self.areas.opened(place, place.area.opendir(place.item)), 0, 0)
 
-    def readdirplus(self, place: Place, header: Header, asked: structures.Read) -> Answer:
+    def readdirplus(self, place: Place, header: Header, asked: requests.Read) -> Answer:
         """Return entries with attributes from ``asked.offset`` on, as many as fit."""
         found, room = [], asked.size
         for entry in self._listed(place, asked.handle, asked.offset):
             room -= len(entry)
             if room < 0:
-                if number := protocol.number_in(entry):
+                if number := number_in(entry):
                     self.areas.forget(number, 1)
                 break
             found.append(entry)
@@ -225,13 +226,13 @@ class Operations:
                 entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
                 yield self._entry(place, *found) + entry
 
-    def releasedir(self, place: Place, header: Header, asked: structures.Release) -> Answer:
+    def releasedir(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
         """Close a directory."""
         place.area.closedir(asked.handle)
         self.areas.closed(asked.handle)
         return b""
 
-    def fsyncdir(self, place: Place, header: Header, asked: structures.Handle) -> Answer:
+    def fsyncdir(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
         """Finish the files of the area if this is its root (``sync MNT``).  Else there is nothing to sync."""
         if place.area.is_root(asked.handle):
             place.area.finish()
@@ -239,16 +240,16 @@ class Operations:
 
     # -- files ------------------------------------------------------------------------
 
-    def open(self, place: Place, header: Header, asked: structures.Open) -> Answer:
+    def open(self, place: Place, header: Header, asked: requests.Open) -> Answer:
         """Open a file; O_TRUNC also cuts it."""
         if self._is_helper(header.process):
-            return OPEN_ANSWER.pack(_helper_flags(asked.flags))
+            return _opened_by_helper(asked.flags)
         write = asked.flags & os.O_ACCMODE != os.O_RDONLY
         handle = place.area.open(place.item, write=write, truncate=bool(asked.flags & os.O_TRUNC))
         with self._given(place, handle):
             if asked.more & protocol.OPEN_KILL_PRIVILEGES and write:
                 document_of(place).drop_privileges(place.item)
-            return OPEN_ANSWER.pack(self._opened(place, handle, write=write))
+            return self._opened(place, handle, write=write)
 
     @contextlib.contextmanager
     def _given(self, place: Place, handle: int) -> Iterator[None]:
@@ -261,18 +262,18 @@ class Operations:
             place.area.release(handle)
             raise
 
-    def _opened(self, place: Place, handle: int, *, write: bool) -> OpenAnswer:
+    def _opened(self, place: Place, handle: int, *, write: bool) -> bytes:
         flags = 0 if write else int(OpenFlag.NO_FLUSH)
         file = place.area.whole(handle) if self._passthrough is not None else None
         if self._passthrough is not None and file is not None:
             backing = self._passthrough.opened(place.item.inode, file)
             if backing:
-                return OpenAnswer(handle, flags | OpenFlag.PASSTHROUGH, backing)
+                return OPENED.pack(handle, flags | OpenFlag.PASSTHROUGH, backing)
         if place.area.is_direct(handle):
             flags |= OpenFlag.DIRECT_IO
         elif self._is_unchanged(place, handle):
             flags |= OpenFlag.KEEP_CACHE
-        return OpenAnswer(handle, flags)
+        return OPENED.pack(handle, flags, 0)
 
     def _is_unchanged(self, place: Place, handle: int) -> bool:
         """Return whether size and mtime are those of the last open, so that the kernel's pages are still right."""
@@ -283,7 +284,7 @@ class Operations:
         before, inode.cached = inode.cached, (shown.size, shown.mtime_ns)
         return before == inode.cached
 
-    def create(self, place: Place, header: Header, asked: structures.Create) -> Answer:
+    def create(self, place: Place, header: Header, asked: requests.Create) -> Answer:
         """Create and open a file."""
         vfs = document_of(place)
         by = User(header.user, header.group)
@@ -291,14 +292,14 @@ class Operations:
         created = Place(place.area, node, place.directory)
         with self._given(created, handle):
             entry = self._entry(place, node, vfs.attributes(node))
-            return entry + OPEN_ANSWER.pack(self._opened(created, handle, write=True))
+            return entry + self._opened(created, handle, write=True)
 
-    def read(self, place: Place, header: Header, asked: structures.Read) -> Answer:
+    def read(self, place: Place, header: Header, asked: requests.Read) -> Answer:
         """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
         found: bytes | Extent = place.area.read(asked.handle, asked.offset, asked.size)
         return found if self._loop.alone else read_bytes(found)
 
-    def write(self, place: Place, header: Header, asked: structures.Write) -> Answer:
+    def write(self, place: Place, header: Header, asked: requests.Write) -> Answer:
         """Write all of the bytes."""
         vfs, payload = document_of(place), asked.payload[: asked.size]
         mapped = bool(asked.flags & protocol.WRITE_CACHE)
@@ -308,18 +309,18 @@ class Operations:
             vfs.write(asked.handle, asked.offset, payload, mapped=mapped)
         return _written(len(payload))
 
-    def flush(self, place: Place, header: Header, asked: structures.Handle) -> Answer:
+    def flush(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
         """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
         handle = asked.handle
         place.area.flush(handle, killed=place.area.is_dirty(handle) and was_killed(header.process))
         return b""
 
-    def fsync(self, place: Place, header: Header, asked: structures.Handle) -> Answer:
+    def fsync(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
         """Make one file durable."""
         place.area.fsync(asked.handle)
         return b""
 
-    def release(self, place: Place, header: Header, asked: structures.Release) -> Answer:
+    def release(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
         """Close a handle after its last file descriptor."""
         try:
             if self._passthrough is not None and place.area.whole(asked.handle) is not None:
@@ -329,7 +330,7 @@ class Operations:
             self.areas.closed(asked.handle)
         return b""
 
-    def fallocate(self, place: Place, header: Header, asked: structures.Allocate) -> Answer:
+    def fallocate(self, place: Place, header: Header, asked: requests.Allocate) -> Answer:
         """Reserve space, or with PUNCH_HOLE or ZERO_RANGE write zeros."""
         if asked.mode & ~_FALLOCATE_MODES:
             raise NotSupportedError("this kind of fallocate is not supported")
@@ -337,42 +338,42 @@ class Operations:
         document_of(place).allocate(asked.handle, asked.offset, asked.length, keep_size=keep, zero=zero)
         return b""
 
-    def ioctl(self, place: None, header: Header, asked: structures.Nothing) -> int:
+    def ioctl(self, place: None, header: Header, asked: requests.Nothing) -> int:
         """Return ``ENOTTY``: open() of Python asks each file whether it is a terminal."""
         return errno.ENOTTY
 
     # -- extended attributes ------------------------------------------------------------
 
-    def listxattr(self, place: Place, header: Header, asked: structures.ListAttributes) -> Answer:
+    def listxattr(self, place: Place, header: Header, asked: requests.ListAttributes) -> Answer:
         """Return the names of the extended attributes."""
         return fitting(b"".join(os.fsencode(name) + b"\0" for name in place.area.xattrs(place.item)), asked.size)
 
-    def getxattr(self, place: Place, header: Header, asked: structures.GetAttribute) -> Answer:
+    def getxattr(self, place: Place, header: Header, asked: requests.GetAttribute) -> Answer:
         """Return an extended attribute.  The kernel asks for security.capability before each write."""
         if not asked.name.startswith(_USER_ATTRIBUTES):
             raise ForeignAttributeError("only extended attributes of users are here")
         return fitting(place.area.xattr(place.item, asked.name), asked.size)
 
-    def setxattr(self, place: Place, header: Header, asked: structures.SetAttribute) -> Answer:
+    def setxattr(self, place: Place, header: Header, asked: requests.SetAttribute) -> Answer:
         """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
         document_of(place).set_xattr(place.item, asked.name, bytes(asked.value[: asked.size]))
         return b""
 
-    def removexattr(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+    def removexattr(self, place: Place, header: Header, asked: requests.Name) -> Answer:
         """Refuse to remove an extended attribute, because ours describe the file."""
         if asked.name in place.area.xattrs(place.item):
             raise NotPermittedError(f"{asked.name} describes the file and cannot be removed", path=place.item.path)
         raise ForeignAttributeError(f"the attribute {asked.name!r} cannot be removed")
 
-    def interrupt(self, place: None, header: Header, asked: structures.Interrupt) -> None:
+    def interrupt(self, place: None, header: Header, asked: requests.Interrupt) -> None:
         """Record that the program of a request got a signal.  The kernel expects no answer."""
         self._loop.interrupt(asked.unique)
 
-    def destroy(self, place: None, header: Header, asked: structures.Nothing) -> Answer:
+    def destroy(self, place: None, header: Header, asked: requests.Nothing) -> Answer:
         """Answer the last request of a mount, for which nothing is left to do."""
         return b""
 
 
-def _helper_flags(flags: int) -> OpenAnswer:
+def _opened_by_helper(flags: int) -> bytes:
     """Answer an open by a helper: with O_NONBLOCK the kernel keeps its pages of the file, else it drops them."""
-    return OpenAnswer(HELPERS, OpenFlag.NO_FLUSH | (OpenFlag.KEEP_CACHE if flags & os.O_NONBLOCK else 0))
+    return OPENED.pack(HELPERS, OpenFlag.NO_FLUSH | (OpenFlag.KEEP_CACHE if flags & os.O_NONBLOCK else 0), 0)

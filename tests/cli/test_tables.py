@@ -17,7 +17,7 @@ from asdffs.cli.main import main
 from asdffs.cli.mount_options import parse_options
 from asdffs.cli.results import EXIT_CODES, ExitCode, exit_code_of
 from asdffs.errors import UsageError
-from asdffs.mount.errno_map import ERRNO, errno_of
+from asdffs.mount.answers import ERRNO, errno_of
 from asdffs.mount.options import MountOptions, fuse_options
 
 CLASSES = [

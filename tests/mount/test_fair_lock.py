@@ -11,7 +11,7 @@ import pytest
 from support.mounts import LIMIT
 from support.processes import until
 
-from asdffs.mount.fair_lock import FairLock
+from asdffs.mount.loop import FairLock
 
 Happens = Callable[[], object]
 

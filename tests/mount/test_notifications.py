@@ -18,12 +18,13 @@ from support.samples import block_bytes
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.history import Places
 from asdffs.mount import invalidate
+from asdffs.mount.answers import OPENED
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
-from asdffs.mount.protocol import OPEN_ANSWER, Opcode, SetFlag
-from asdffs.mount.structures import GetAttributes, Handle, Open, Release, SetAttributes, Write
+from asdffs.mount.protocol import Opcode, SetFlag
+from asdffs.mount.requests import GetAttributes, Handle, Open, SetAttributes, Write
 from asdffs.mount.watchdog import Watchdog
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import ROOT
@@ -66,14 +67,14 @@ class Mount:
     def open(self, path: str) -> int:
         how = os.O_RDONLY if "exploded" in path else os.O_RDWR
         opened = self.kernel.ask(Opcode.OPEN, self.kernel.node(path), Open(how, 0))
-        return int(OPEN_ANSWER.numbers.unpack_from(opened)[0])
+        return int(OPENED.unpack_from(opened)[0])
 
     def write(self, handle: int, at: int, payload: bytes) -> None:
         self.kernel.ask(Opcode.WRITE, ROOT, Write(handle, at, len(payload), 0, memoryview(payload)))
 
     def close(self, handle: int) -> None:
         self.kernel.ask(Opcode.FLUSH, ROOT, Handle(handle))
-        self.kernel.ask(Opcode.RELEASE, ROOT, Release(handle, 0))
+        self.kernel.ask(Opcode.RELEASE, ROOT, Handle(handle))
 
 
 @pytest.mark.parametrize("seed", range(8))

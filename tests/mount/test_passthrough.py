@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from asdffs.mount.passthrough import Passthrough
+from asdffs.mount.session import Passthrough
 
 
 def test_the_first_open_decides_for_all_that_overlap(tmp_path: Path) -> None:

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.requests import packed
 
-from asdffs.mount import protocol
+from asdffs.mount import answers, requests, session
 from asdffs.mount.answering import TABLE
-from asdffs.mount.protocol import ANSWERS, HEADER, INODE_NOTICE, REQUESTS, InitFlag, Layout, MalformedError, Opcode
-from asdffs.mount.structures import BatchForget, Header, Init, InodeNotice
+from asdffs.mount.protocol import InitFlag, MalformedError, Opcode
+from asdffs.mount.requests import HEADER, REQUESTS, BatchForget, Header, Init, Layout
 
 #: The sizes of the structures in linux/fuse.h.
 SIZES = {
     Opcode.FORGET: 8,
     Opcode.GETATTR: 16,
     Opcode.SETATTR: 88,
-    Opcode.MKNOD: 16,
     Opcode.MKDIR: 8,
     Opcode.RENAME: 8,
     Opcode.LINK: 8,
@@ -45,8 +45,8 @@ SIZES = {
     Opcode.READDIRPLUS: 40,
     Opcode.RENAME2: 16,
 }
-ANSWER_SIZES = {"InitAnswer": 64, "EntryAnswer": 40, "Status": 88, "AttributesAnswer": 16, "OpenAnswer": 16}
-ANSWER_SIZES |= {"WriteAnswer": 8, "SizeAnswer": 8, "StatisticsAnswer": 80, "DirectoryEntry": 24}
+ANSWER_SIZES = {"ANSWER": 16, "ENTRY": 40, "STATUS": 88, "ATTRIBUTES": 16, "OPENED": 16, "WRITTEN": 8, "SIZE": 8}
+ANSWER_SIZES |= {"STATISTICS": 80, "LISTED": 24, "_INODE_NOTICE": 24}
 NAMES = ["a", "tree.yaml", "ü" * 100, "\udcff", "x" * 4095]
 
 
@@ -65,10 +65,7 @@ def values(layout: Layout[Any], rng: random.Random) -> tuple[Any, ...]:
 
 def layouts() -> Iterator[Layout[Any]]:
     yield HEADER
-    yield INODE_NOTICE
     yield from REQUESTS.values()
-    for parts in ANSWERS.values():
-        yield from parts
 
 
 @pytest.mark.parametrize("layout", list(layouts()), ids=lambda layout: layout.kind.__name__)
@@ -76,9 +73,9 @@ def test_each_structure_is_the_same_after_a_way_to_bytes_and_back(layout: Layout
     rng = random.Random(layout.kind.__name__)
     for _ in range(50):
         value = values(layout, rng)
-        raw = layout.pack(value)
+        raw = packed(layout, value)
         assert layout.parse(memoryview(raw)) == value
-        assert layout.pack(layout.parse(memoryview(raw))) == raw
+        assert packed(layout, layout.parse(memoryview(raw))) == raw
         for size in range(len(raw) - (len(value[-1]) if layout.rest else 0)):
             with pytest.raises(MalformedError):
                 layout.parse(memoryview(raw)[:size])
@@ -86,10 +83,9 @@ def test_each_structure_is_the_same_after_a_way_to_bytes_and_back(layout: Layout
 
 def test_sizes_are_those_of_the_kernel() -> None:
     assert {code: REQUESTS[code].numbers.size for code in SIZES} == SIZES
-    found = {part.kind.__name__: part.numbers.size for parts in ANSWERS.values() for part in parts}
-    assert found == ANSWER_SIZES
+    assert {name: getattr(answers, name).size for name in ANSWER_SIZES} == ANSWER_SIZES
+    assert session._INIT_ANSWER.size == 64
     assert HEADER.numbers.size == 40
-    assert protocol.ANSWER_SIZE == 16
 
 
 def test_opcodes_and_flags_are_those_of_the_kernel() -> None:
@@ -114,17 +110,16 @@ def test_a_known_request_byte_by_byte() -> None:
     )
     assert HEADER.parse(memoryview(raw)) == Header(47, Opcode.LOOKUP, 7, 5, 1, 2, 3)
     assert REQUESTS[Opcode.LOOKUP].parse(memoryview(raw)[40:]) == ("a.yaml",)
-    assert protocol.answer(7, b"ab") == struct.pack("=IiQ", 18, 0, 7) + b"ab"
-    assert protocol.refusal(7, 2) == struct.pack("=IiQ", 16, -2, 7)
-    assert protocol.inode_notice(InodeNotice(5, -1, 0)) == struct.pack("=IiQQqq", 40, 2, 0, 5, -1, 0)
+    assert answers.answer(7, b"ab") == struct.pack("=IiQ", 18, 0, 7) + b"ab"
+    assert answers.attributes_notice(5) == struct.pack("=IiQQqq", 40, 2, 0, 5, -1, 0)
 
 
 def test_nodes_that_are_forgotten_together() -> None:
     nodes = struct.pack("=QQQQ", 5, 1, 6, 2)
-    assert list(protocol.pairs(BatchForget(2, memoryview(nodes)))) == [(5, 1), (6, 2)]
-    assert list(protocol.pairs(BatchForget(1, memoryview(nodes)))) == [(5, 1)]
+    assert list(requests.pairs(BatchForget(2, memoryview(nodes)))) == [(5, 1), (6, 2)]
+    assert list(requests.pairs(BatchForget(1, memoryview(nodes)))) == [(5, 1)]
     with pytest.raises(MalformedError):
-        protocol.pairs(BatchForget(2, memoryview(nodes[:-1])))
+        requests.pairs(BatchForget(2, memoryview(nodes[:-1])))
 
 
 NO_MORE = memoryview(b"")
@@ -133,18 +128,18 @@ OFFERED = int(InitFlag.ASYNC_READ | InitFlag.MAX_PAGES | InitFlag.INIT_EXT) | 1 
 
 @pytest.mark.parametrize(("minor", "answered"), [(26, 26), (31, 31), (45, 45), (99, 45)])
 def test_the_smaller_version_and_only_what_is_offered(minor: int, answered: int) -> None:
-    found = protocol.negotiate(Init(7, minor, 131_072, OFFERED, NO_MORE), 1 << 20, 4096)
+    found = session.negotiate(Init(7, minor, 131_072, OFFERED, NO_MORE), 1 << 20, 4096)
     assert found[:3] == (7, answered, 131_072)
     assert found.flags == InitFlag.ASYNC_READ | InitFlag.MAX_PAGES
     assert (found.most_written, found.most_pages) == (1 << 20, 256)
-    assert protocol.negotiate(Init(7, minor, 0, 0, NO_MORE), 1 << 20, 4096).most_pages == 0
+    assert session.negotiate(Init(7, minor, 0, 0, NO_MORE), 1 << 20, 4096).most_pages == 0
 
 
 @pytest.mark.parametrize("wanted", [False, True])
 @pytest.mark.parametrize("offered", [0, InitFlag.INIT_EXT])
 def test_passthrough_is_used_only_if_it_is_wanted_and_offered(offered: int, *, wanted: bool) -> None:
     upper = memoryview(struct.pack("=I44x", 1 << 5 | 1 << 3))
-    found = protocol.negotiate(Init(7, 45, 0, offered, upper), 1 << 20, 4096, passthrough=wanted)
+    found = session.negotiate(Init(7, 45, 0, offered, upper), 1 << 20, 4096, passthrough=wanted)
     used = wanted and bool(offered)
     assert (found.flags, found.upper_flags, found.most_stacked) == (
         (InitFlag.INIT_EXT, 1 << 5, 1) if used else (0, 0, 0)
@@ -154,4 +149,4 @@ def test_passthrough_is_used_only_if_it_is_wanted_and_offered(offered: int, *, w
 @pytest.mark.parametrize("version", [(7, 25), (6, 99), (8, 0)])
 def test_other_protocols_are_refused(version: tuple[int, int]) -> None:
     with pytest.raises(MalformedError, match=r"not 7\.26 or newer"):
-        protocol.negotiate(Init(*version, 0, 0, NO_MORE), 1 << 20, 4096)
+        session.negotiate(Init(*version, 0, 0, NO_MORE), 1 << 20, 4096)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 from support.mounts import LIMIT
 
-from asdffs.mount.request_queue import SIGNALS, RequestQueue
-from asdffs.mount.session import Session
+from asdffs.mount.session import SIGNALS, RequestQueue, Session
 
 
 class Empty:

@@ -16,11 +16,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from asdffs.mount.answering import Answerer
+from asdffs.mount.answers import ANSWER, ENTRY
 from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
-from asdffs.mount.protocol import ANSWER, ENTRY_ANSWER, Opcode
+from asdffs.mount.protocol import Opcode
+from asdffs.mount.requests import Name
 from asdffs.mount.session import RequestBuffer, Session
-from asdffs.mount.structures import Name
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import ROOT
 from support.mounts import LIMIT
@@ -59,7 +60,7 @@ class FakeKernel(Session):
         """The number of the node at ``path``."""
         number = ROOT
         for name in filter(None, path.split("/")):
-            number = int(ENTRY_ANSWER.numbers.unpack_from(self.ask(Opcode.LOOKUP, number, Name(name)))[0])
+            number = int(ENTRY.unpack_from(self.ask(Opcode.LOOKUP, number, Name(name)))[0])
         return number
 
     def serve(self, areas: Areas, program: Callable[[], None]) -> None:

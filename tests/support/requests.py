@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from asdffs.mount.answering import Answerer
+from asdffs.mount.answers import ANSWER, ENTRY
 from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
-from asdffs.mount.protocol import ANSWER, ENTRY_ANSWER, HEADER, REQUESTS, Layout, Opcode
+from asdffs.mount.protocol import Opcode
+from asdffs.mount.requests import HEADER, REQUESTS, Header, Layout, Name
 from asdffs.mount.session import RequestBuffer, Session
-from asdffs.mount.structures import Header, Name
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import ROOT
 
@@ -22,8 +23,16 @@ UNIQUE = 77
 
 def request(opcode: int, node: int = ROOT, value: Any = None, *, process: int = 0, user: int = 0) -> bytes:
     """The bytes of a request."""
-    body = REQUESTS[Opcode(opcode)].pack(value) if value is not None else b""
-    return HEADER.pack(Header(HEADER.numbers.size + len(body), opcode, UNIQUE, node, user, user, process)) + body
+    body = packed(REQUESTS[Opcode(opcode)], value) if value is not None else b""
+    header = Header(HEADER.numbers.size + len(body), opcode, UNIQUE, node, user, user, process)
+    return packed(HEADER, header) + body
+
+
+def packed(layout: Layout[Any], value: tuple[Any, ...]) -> bytes:
+    """The bytes of a structure."""
+    names = len(value) - layout.names - layout.rest
+    strings = [os.fsencode(one) + b"\0" for one in value[names : names + layout.names]]
+    return b"".join((layout.numbers.pack(*value[:names]), *strings, *map(bytes, value[names + layout.names :])))
 
 
 def received(raw: bytes, buffer: RequestBuffer | None = None) -> RequestBuffer:
@@ -75,12 +84,8 @@ class Client:
         """The number of the node at ``path``."""
         number = ROOT
         for name in filter(None, path.split("/")):
-            number = int(ENTRY_ANSWER.numbers.unpack_from(self.ask(Opcode.LOOKUP, number, Name(name)))[0])
+            number = int(ENTRY.unpack_from(self.ask(Opcode.LOOKUP, number, Name(name)))[0])
         return number
-
-    def parse(self, layout: Layout[Any], body: bytes, offset: int = 0) -> Any:
-        """A structure of an answer."""
-        return layout.parse(memoryview(body)[offset:])
 
     def end(self) -> None:
         self.answerer.close()
