@@ -34,7 +34,7 @@ from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.scratch import SpoolFile
-from asdffs.views.tree_yaml import CommittedTree
+from asdffs.views.status import CommittedTree
 
 #: Name of the draft in the mount and of its file in the spool.
 TREE = "tree.yaml"

@@ -28,7 +28,7 @@ from asdffs.vfs.open_files import OpenFiles
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.shared_pages import SharedPages
 from asdffs.vfs.staging import TREE, DraftState, Staging
-from asdffs.views.tree_yaml import CommittedTree
+from asdffs.views.status import CommittedTree
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
 from asdffs.tree.paths import Path, directory_name_of, name_of
-from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
+from asdffs.views.base import Options, View, ViewDirectory, ViewFile
 
 if TYPE_CHECKING:  # a file may have no array
     from asdffs.views.formats.base import ArrayFile, ArrayFormat
@@ -68,7 +68,7 @@ class _Listing(NamedTuple):
     until: float | None
 
     def is_same(self, other: _Listing) -> bool:
-        """Whether the names are the same."""
+        """Return whether the names are the same."""
         return self is other or (self.keys.keys() == other.keys.keys() and self.others.keys() == other.others.keys())
 
 
@@ -80,11 +80,12 @@ class Formats:
 
     @functools.cached_property
     def _named(self) -> dict[str, ArrayFormat]:
-        """All of them, loaded when somebody first lists arrays; those of another package only if they are formats."""
+        """All formats by name, loaded when arrays are first listed; without plug-ins that are no formats."""
         found: dict[str, ArrayFormat] = {}
         for name in registry.names("formats"):
             plugin = registry.find("formats", name)
-            if plugin is None or not _is_working(name, plugin):
+            is_format = functools.partial(_is_format, plugin)
+            if plugin is None or not registry.answer("formats", name, is_format, otherwise=False):
                 continue
             if plugin.ending in [other.ending for other in found.values()]:
                 registry.note_trouble("formats", name, f"another format has the ending {plugin.ending}")
@@ -94,12 +95,12 @@ class Formats:
 
     @functools.cached_property
     def endings(self) -> tuple[str, ...]:
-        """Those of all formats, hidden ones too: names of directories do not depend on what is installed."""
+        """The endings of all formats, also hidden ones: names of directories do not depend on what is installed."""
         return tuple(shown.ending for shown in self._named.values())
 
     @functools.cached_property
     def shown(self) -> dict[str, ArrayFormat]:
-        """Return the formats by name that are not hidden and whose libraries are installed."""
+        """The formats by name that are not hidden and whose libraries are installed."""
         found = {}
         for name, plugin in self._named.items():
             if name in self._hidden:
@@ -116,33 +117,29 @@ class Formats:
         return next((shown for shown in self.shown.values() if name.endswith(shown.ending)), None)
 
     def taking(self, branch: Branch) -> Iterator[ArrayFormat]:
-        """Those that show ``branch``."""
+        """Yield the formats that show ``branch``."""
         for name, shown in self.shown.items():
-            if _takes(name, shown, branch):
+            if registry.answer("formats", name, functools.partial(_takes, shown, branch), otherwise=False):
                 yield shown
 
 
-def _is_working(name: str, plugin: ArrayFormat) -> bool:
-    return registry.answer("formats", name, lambda: _is_format(plugin), otherwise=False)
+def _missing(name: str, plugin: ArrayFormat) -> str | None:
+    """Return the command that installs what is missing; None if the plug-in does not answer."""
+    return registry.answer("formats", name, lambda: plugin.missing(), None)  # it may have no such method
+
+
+def _takes(plugin: ArrayFormat, branch: Branch) -> bool:
+    return plugin.takes(branch)
 
 
 def _is_format(plugin: ArrayFormat) -> bool:
-    """Raises ``ValueError``, or anything, where it is none."""
+    """Return whether ``plugin`` is a format.  Raises ``ValueError``, or anything, if it is not."""
     if not isinstance(plugin.ending, str) or plugin.ending[:1] != "." or not callable(plugin.file):
         raise ValueError(f"it has the ending {plugin.ending!r}, and its file is {plugin.file!r}")
     return plugin.mask is None or callable(plugin.mask)
 
 
-def _takes(name: str, shown: ArrayFormat, branch: Branch) -> bool:
-    return registry.answer("formats", name, lambda: shown.takes(branch), otherwise=False)
-
-
-def _missing(name: str, plugin: ArrayFormat) -> str | None:
-    """What must be installed; None where the plug-in does not answer."""
-    return registry.answer("formats", name, lambda: plugin.missing(), None)  # asked for inside
-
-
-class ArrayDirectory(ReadOnlyDirectory):
+class ArrayDirectory(ViewDirectory):
     """The arrays below ``path`` of the tree of ``document``.
 
     ``formats``: the formats in which arrays are shown.  ``far``: how many times a ``$ref`` to another file was
@@ -150,7 +147,7 @@ class ArrayDirectory(ReadOnlyDirectory):
     """
 
     def __init__(self, document: FileState, path: Path, formats: Formats, *, far: int = 0) -> None:
-        self._document = document
+        self._file = document
         self._path = path
         self._find = document.linked_files.finder(document, path)
         self.identity = document.path, path
@@ -160,31 +157,31 @@ class ArrayDirectory(ReadOnlyDirectory):
         self._changed = 0
 
     def names(self) -> Iterator[str]:
-        """Directories and files."""
+        """Return the names of files and directories."""
         listing = self._listing()
         self._seen = self._seen or listing
         return itertools.chain(listing.keys, listing.others)
 
     def directories(self) -> None:
-        """Not known: whoever lists the directory above need not wait for the tree to be read."""
+        """Return None, so that to list the directory above does not read the tree."""
 
     def version(self) -> int:
-        """When names came or went, as far as anybody has listed them before."""
+        """Return when names were added or removed, as far as they were listed before."""
         if self._seen is not None and not self._seen.is_same(self._listing()):
-            self._changed = self._document.changes.stamp(TREE)
-        self._seen = self._seen and self._listing()  # not that of an old tree, which is to go
+            self._changed = self._file.changes.stamp(TREE)
+        self._seen = self._seen and self._listing()  # frees that of an old tree
         return self._changed
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
-        """The entry of that name.  Raises ``KeyError``."""
+        """Return the entry ``name``.  Raises ``KeyError``."""
         listing = self._listing()
         if name in listing.keys:
             shown = self._formats.named(name)
-            entry = _Entry(self._document, (*self._path, listing.keys[name]), shown.file if shown else None)
+            entry = _Entry(self._file, (*self._path, listing.keys[name]), shown.file if shown else None)
         else:
             entry = listing.others[name]
         document, path = entry.document, entry.path
-        far = self._far + (document is not self._document)
+        far = self._far + (document is not self._file)
         if entry.maker is None:
             return ArrayDirectory(document, path, self._formats, far=far)
         file = entry.maker(document, document.linked_files.finder(document, path))
@@ -193,11 +190,11 @@ class ArrayDirectory(ReadOnlyDirectory):
         return file
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """The tree; None in another file, which may change at any time."""
+        """Return the tree; None in another file, which may change at any time."""
         return None if self._far else (TREE,)
 
     def _listing(self) -> _Listing:
-        """What each name leads to; made once for each tree.  Empty when the tree has nothing here any more."""
+        """Return what each name leads to, made once for each tree; empty if the tree has nothing here any more."""
         try:
             branch = self._find()
         except KeyError:
@@ -208,25 +205,25 @@ class ArrayDirectory(ReadOnlyDirectory):
         known = listings.get(self._far)
         if known is None or (known.until is not None and known.until < time.monotonic()):
             elsewhere = any(child.elsewhere is not None for child in branch.children.values())
-            with self._document.scheduler.waiting():  # of a hundred thousand arrays it takes a while
+            with self._file.scheduler.waiting():  # of a hundred thousand arrays it takes a while
                 keys = dict(self._keys(branch))
             until = time.monotonic() + _FRESH if elsewhere else None
             known = listings[self._far] = _Listing(keys, dict(self._others(branch)), until)
         return known
 
     def _keys(self, branch: Branch) -> Iterator[tuple[str, str | int]]:
-        """Names of children that are in this file."""
+        """Yield the names of children that are in this file, with their keys."""
         for key, child in branch.children.items():
             if child.elsewhere is None and child.holds:
                 for name in self._names(key, child):
                     yield name, key
 
     def _others(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
-        """Return entries for masks without an array, and for references to other files."""
+        """Yield entries for masks without an array, and for references to other files."""
         if branch.array is not None and branch.masked:
             for shown in self._formats.shown.values():
                 if shown.mask is not None:
-                    yield _MASK + shown.ending, _Entry(self._document, self._path, shown.mask)
+                    yield _MASK + shown.ending, _Entry(self._file, self._path, shown.mask)
         for key, child in branch.children.items():
             found = self._elsewhere(child.elsewhere) if child.elsewhere is not None else None
             if found is not None:
@@ -236,7 +233,7 @@ class ArrayDirectory(ReadOnlyDirectory):
                     yield name, _Entry(document, path, its.file if its else None)
 
     def _names(self, key: str | int, branch: Branch) -> Iterator[str]:
-        """The names that ``branch`` has at ``key``."""
+        """Yield the names that ``branch`` has at ``key``."""
         for shown in self._formats.taking(branch):
             yield name_of(shown_key(key, branch)) + shown.ending
         if _is_directory(branch):
@@ -247,9 +244,9 @@ class ArrayDirectory(ReadOnlyDirectory):
         if self._far >= _FARTHEST:
             return None
         try:
-            found = self._document.linked_files.branch(reference, self._document)
+            found = self._file.linked_files.branch(reference, self._file)
         except (AsdffsError, OSError) as err:
-            self._document.linked_files.tell(reference, err)
+            self._file.linked_files.tell(reference, err)
             return None
         return None if found is None else (*found, found[1].path)
 
@@ -258,19 +255,19 @@ _NOTHING: Final = _Listing({}, {}, None)
 
 
 def _is_directory(branch: Branch) -> bool:
-    """Whether there are arrays below it."""
+    """Return whether there are arrays below ``branch``."""
     if branch.array is not None and branch.masked:
         return True
     return any(child.holds for child in branch.children.values())
 
 
-class Arrays(ArrayDirectory):
-    """See ``View``."""
+class Arrays(ArrayDirectory, View):
+    """The view ``arrays/``."""
 
     directory = "arrays"
 
     def __init__(self, document: FileState, options: Options | None = None) -> None:
-        super().__init__(document, (), Formats((options or Options()).hidden))
+        ArrayDirectory.__init__(self, document, (), Formats((options or Options()).hidden))
 
 
 PLUGIN = Arrays

@@ -1,24 +1,33 @@
-"""The interface of views: named files that show parts of a document, without FUSE and errno.
+"""The interface of views.  A view is a directory in the root of a mount, with files that show parts of a document.
 
-A view offers one directory of the mount.  Its files read and write through the document;
-a read returns bytes, or an extent that the adapter reads without copying through Python.
-A new view is one file in this package with ``PLUGIN = its class``.
-One thread.
+To add a view, write one module in this package, or in another one with the entry point group ``asdffs.views``, and
+set ``PLUGIN`` to a subclass of ``View``.  Override ``names`` and ``child``; everything else has a default, which
+makes a read-only view whose names never change.  Of a file, override ``size`` and ``read``, or only ``render`` of a
+``RenderedFile``.
+
+A view knows neither FUSE nor errno: methods raise ``AsdffsError`` or ``OSError``, which the mount maps to an errno.
+``read`` returns bytes, or an ``Extent`` that the mount sends without copying it through Python.  One thread at a time
+calls a view, and it holds the main lock.  Sizes and offsets are in bytes.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
 from asdffs.errors import ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
 from asdffs.storage.backend import Extent
 
+#: How the names of extended attributes begin.
+PREFIX = "user.asdf."
+_READ_ONLY = "this file is read-only"
+
 
 class Options(NamedTuple):
-    """The user's choices about views, and their place.
+    """The options of a mount that concern views.
 
     ``hidden``: names of the array formats to leave out.  ``layout``: the name of the view that becomes the root of
     the mount; empty: the root has all views.  ``spool``: where the mount keeps what is not in the file yet.
@@ -30,22 +39,23 @@ class Options(NamedTuple):
 
 
 class ViewFile:
-    """One virtual file.  Sizes and offsets in bytes.  This base is a read-only file."""
+    """A file of a view.  Unless methods are overridden, it is read-only and never changes."""
 
+    #: Whether programs may write to the file.
     writable = False
-    #: What of the view this is: files with another one are other files, though they have the same name.
+    #: Tells files of the same name apart: one with another identity is another file.
     identity: object = None
-    #: Whether bringing what was written into the file is so much work that it waits for the last writer's close.
+    #: Whether to commit writes only when the last writer closes the file, because each commit is much work.
     commits_late = False
-    #: Whether ``window`` stays the same while tree and blocks do.
+    #: Whether ``window`` stays the same as long as the tree and the blocks do not change.
     steady_window = False
 
     def size(self) -> int:
-        """Size now.  Raises ``AsdffsError``, ``OSError``."""
+        """Return the size of the file."""
         raise NotImplementedError
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """The bytes, fewer where the file ends.  Raises ``AsdffsError``, ``OSError``."""
+        """Return ``length`` bytes from ``offset`` on, or fewer at the end of the file."""
         raise NotImplementedError
 
     def subjects(self) -> tuple[Subject, ...] | None:
@@ -56,7 +66,7 @@ class ViewFile:
         return ()
 
     def version(self) -> int | None:
-        """Return a number that is another one for other content; None if the content never changes.
+        """Return a number that differs for different content; None if the content never changes.
 
         For a file with ``subjects``: the time of the change in ns, or 0 if it has not changed since the file was
         opened.
@@ -64,44 +74,44 @@ class ViewFile:
         return None
 
     def opened(self, *, write: bool) -> None:
-        """There is a handle on it; ``write``: that may write."""
+        """Note that a program opened the file, for writing if ``write``."""
 
     def closed(self, *, write: bool) -> None:
-        """A handle is gone."""
+        """Note that a program closed the file, which it had opened for writing if ``write``."""
 
     def snapshot(self) -> bytes | None:
-        """All of it as it is now, for small files that are made when they are looked at; None: read as you go."""
+        """Return the whole content, which all reads of one open file then get; None to call ``read`` for each."""
         return None
 
     def open_for_reading(self) -> None:
-        """Refuse what has no size: the kernel asks for no byte of an empty file.  Raises ``AsdffsError``."""
+        """Raise ``AsdffsError`` if the file cannot be read.  The kernel does not read a file of size 0."""
 
     def open_for_writing(self) -> None:
-        """Refuse what cannot be written, early.  Raises ``AsdffsError``."""
-        raise NotPermittedError("this file is read-only")
+        """Raise ``AsdffsError`` if the file cannot be written."""
+        raise NotPermittedError(_READ_ONLY)
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write.  Raises ``AsdffsError``, ``OSError``."""
-        raise NotPermittedError("this file is read-only")
+        """Write ``payload`` at ``offset``."""
+        raise NotPermittedError(_READ_ONLY)
 
     def write_mapped(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write pages of a map, in which there may be more than a program stored.  Raises as ``write``."""
+        """Write dirty pages of an mmap, which may have more bytes than a program stored."""
         self.write(offset, payload)
 
     def truncate(self, size: int) -> None:
-        """Set the size.  Raises ``AsdffsError``, ``OSError``."""
-        raise NotPermittedError("this file is read-only")
+        """Set the size of the file."""
+        raise NotPermittedError(_READ_ONLY)
 
     def flush(self, *, durable: bool) -> None:
-        """Somebody closed the file after writing, or (``durable``) asked for fsync."""
+        """Bring writes into the ASDF file: a program closed this file, or (``durable``) called fsync."""
 
     def revert(self) -> None:
-        """A copy onto the file has failed: take back what can be taken back."""
+        """Undo writes as far as possible: a program that copied onto the file failed."""
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """Reserve room on the disk for these bytes (fallocate), or with ``zero`` make them zeros.
+        """Reserve disk space for a range (fallocate), or with ``zero`` fill it with zeros.
 
-        ``keep_size``: do not make the file longer.  Raises ``AsdffsError``, ``OSError``.
+        ``keep_size``: do not make the file longer.
         """
         raise NotSupportedError("room cannot be reserved here")
 
@@ -114,116 +124,117 @@ class ViewFile:
         return 0
 
     def attributes(self) -> Mapping[str, bytes]:
-        """Extended attributes.  Raises ``AsdffsError``."""
+        """Return the extended attributes by name."""
         return {}
 
     def attribute(self, name: str) -> bytes:
-        """One extended attribute.  Raises ``NoAttributeError``."""
+        """Return one extended attribute.  Raises ``NoAttributeError``."""
         try:
             return self.attributes()[name]
         except KeyError:
             raise NoAttributeError(f"no attribute {name!r} here") from None
 
     def set_attribute(self, name: str, value: bytes) -> None:
-        """Set an extended attribute.  Raises ``ForeignAttributeError``, ``AsdffsError``, ``OSError``."""
+        """Set an extended attribute."""
         raise ForeignAttributeError(f"the attribute {name!r} cannot be set here")
 
 
-class ViewDirectory(Protocol):
-    """A directory of a view.  ``identity``: see ``ViewFile``.
+class RenderedFile(ViewFile):
+    """A small file that is made when somebody looks at it, and may change at any time."""
 
-    One in which programs may change all names has ``node_kind``, too: a class of directories of a mount
+    def render(self) -> bytes:
+        """Return the content as it is now."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Return the size of the content now."""
+        return len(self.render())
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return a part of the content now."""
+        return self.render()[offset : offset + length]
+
+    def snapshot(self) -> bytes | None:
+        """Return the content now, so that a reader never sees a mixture of two."""
+        return self.render()
+
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """Return None: the content may change at any time."""
+        return None
+
+    def version(self) -> int:
+        """Return a checksum of the content."""
+        return zlib.crc32(self.render())
+
+
+class ViewDirectory:
+    """A directory of a view.  Unless methods are overridden, it has no subdirectories and its entries never change.
+
+    A directory in which programs may change all names has ``node_kind``, too: a class of directories of a mount
     (``vfs/directories``) that calls it.
     """
 
-    identity: object
-
-    def names(self) -> Iterable[str]:
-        """Names of its entries, without ``.`` and ``..``."""
-
-    def directories(self) -> int | None:
-        """How many of its entries are directories; None: that is not known without work."""
-
-    def version(self) -> int:
-        """When entries came or went last, in ns; 0 when they did not since the document was opened."""
-
-    def child(self, name: str) -> ViewFile | ViewDirectory:
-        """The entry of that name.  Raises ``KeyError``."""
-
-    def subjects(self) -> tuple[Subject, ...] | None:
-        """What of the document its entries depend on; None: they may come and go at any time."""
-
-
-class ReadOnlyDirectory:
-    """A directory, maybe the top one of a view, in which nothing can be created or removed."""
-
-    scratch = False
+    #: See ``ViewFile.identity``.
     identity: object = None
 
+    def names(self) -> Iterable[str]:
+        """Return the names of the entries, without ``.`` and ``..``."""
+        raise NotImplementedError
+
+    def child(self, name: str) -> ViewFile | ViewDirectory:
+        """Return the entry ``name``.  Raises ``KeyError`` if there is none."""
+        raise NotImplementedError
+
+    def directories(self) -> int | None:
+        """Return the number of subdirectories; None if it is expensive to know."""
+        return 0
+
     def subjects(self) -> tuple[Subject, ...] | None:
-        """Its entries stay what they are."""
+        """Return the parts of the document that the names depend on; None if they may change at any time."""
         return ()
 
     def version(self) -> int:
-        """They stay."""
+        """Return when names were last added or removed, in ns; 0 if never since the document was opened."""
         return 0
 
-    def refusal(self, name: str) -> Exception | None:
-        """Never asked: there is no scratch here."""
-        return None
 
-    def takes(self, name: str) -> bool:
-        """Nothing can be created here."""
-        return False
+class View(ViewDirectory):
+    """The top directory of a view.  Unless methods are overridden, programs cannot change it.
 
-    def add(self, name: str) -> None:
-        """Never asked."""
-        raise NotPermittedError("nothing can be created in this directory")
+    A view is made with the document, and with the options of the mount or None.
+    """
 
-    def remove(self, name: str) -> None:
-        """Raises ``NotPermittedError``."""
-        raise NotPermittedError(f"{name} is a part of the mount and cannot be removed")
+    #: The name of the view in the root of the mount.
+    directory: str
+    #: Whether programs may create unknown names in the directory, as scratch, which never enters the ASDF file.
+    scratch = False
+
+    def __init__(self, document: Document, options: Options | None = None) -> None:
+        self._document = document
 
     def present(self) -> bool:
-        """Always."""
+        """Return whether the mount shows the directory."""
         return True
 
     def finish(self, *, final: bool) -> None:
-        """Nothing is its own."""
+        """Bring everything into the ASDF file, because the file is about to be finished; ``final``: the last time."""
 
     def unsaved(self) -> Iterable[tuple[str, str]]:
-        """Nothing is its own."""
+        """Return files that the ASDF file does not have yet: their paths below the directory, and in the spool."""
         return ()
 
-
-class View(ViewDirectory, Protocol):
-    """The top directory of a view; ``directory`` is its name in the root of the mount.
-
-    ``scratch``: whether programs may create unknown names in it, as scratch.
-    """
-
-    directory: str
-    scratch: bool
-
-    def present(self) -> bool:
-        """Whether there is anything to show; if not, the directory is not there."""
-
-    def finish(self, *, final: bool) -> None:
-        """The file is about to be finished; ``final``: for the last time.  Raises ``AsdffsError``, ``OSError``."""
-
-    def unsaved(self) -> Iterable[tuple[str, str]]:
-        """What was written and the file does not have: paths below the directory, and of files in the spool."""
-
-    def __init__(self, document: Document, options: Options | None = None) -> None: ...
-
     def refusal(self, name: str) -> Exception | None:
-        """Why ``name``, which does not exist, must not be created; None when it may."""
+        """Return why programs must not create ``name``, which does not exist; None if they may."""
+        return None
 
     def takes(self, name: str) -> bool:
-        """Whether ``name``, when it is created, is an entry of the view and not scratch."""
+        """Return whether ``name``, if a program creates it, becomes an entry of the view and not scratch."""
+        return False
 
     def add(self, name: str) -> None:
-        """Create an entry that the view ``takes``, empty.  Raises ``AsdffsError``, ``OSError``."""
+        """Create an empty entry that the view ``takes``."""
+        raise NotPermittedError("nothing can be created in this directory")
 
     def remove(self, name: str) -> None:
-        """Remove an entry.  Raises ``InUseError`` with the reason, ``AsdffsError``, ``OSError``."""
+        """Remove an entry.  Raises ``InUseError`` with the reason."""
+        raise NotPermittedError(f"{name} is a part of the mount and cannot be removed")

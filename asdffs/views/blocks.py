@@ -14,20 +14,19 @@ from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, NotSupportedError, ReadOnlyError
 from asdffs.storage.backend import Extent
-from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
+from asdffs.views.base import PREFIX, View, ViewFile
 
 _NAME = re.compile(r"(\d{4}|[1-9]\d{4,})\.bin")
-_PREFIX = "user.asdf."
 _ZEROS = 1 << 20
 
 
 def block_name(number: int) -> str:
-    """File name of block ``number``."""
+    """Return the file name of block ``number``."""
     return f"{number:04d}.bin"
 
 
 class BlockFile(ViewFile):
-    """One block."""
+    """The decoded content of one block."""
 
     steady_window = True
 
@@ -41,60 +40,60 @@ class BlockFile(ViewFile):
         return Block(self._document, self._number)
 
     def subjects(self) -> tuple[Subject, ...]:
-        """The content of the block."""
+        """Return the content of the block."""
         return self._subjects
 
     def version(self) -> int:
-        """When it changed."""
+        """Return the time of the last change of the content."""
         return self._document.changes.stamp(content(self._number))
 
     def size(self) -> int:
-        """Decoded size; 0 for a block whose header cannot be read."""
+        """Return the decoded size; 0 if the block header cannot be read."""
         try:
             return self._document.contents.size(self._number)
         except DamagedBlockError:
             return 0
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Decoded bytes."""
+        """Return decoded bytes."""
         return self._block.read_extent(offset, length)
 
     @property
     def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """Whether the file takes changes of its blocks."""
+        """Whether blocks of the ASDF file may be changed."""
         return self._document.blocks_writable
 
     def open_for_reading(self) -> None:
-        """A block whose header is damaged is an error, not an empty file."""
+        """Raise ``DamagedBlockError`` if the block header cannot be read."""
         self._block.check_readable()
 
     @property
     def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """A compressed block is encoded as a whole."""
+        """Whether the block is compressed: it is encoded as a whole."""
         return self._block.header.compressed
 
     def open_for_writing(self) -> None:
-        """Damaged blocks, and those that cannot be decoded, cannot be written."""
+        """Raise ``AsdffsError`` if the block is damaged or cannot be decoded."""
         self._block.check_writable()
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write in place."""
+        """Write in place, or into the decoded copy of a compressed block."""
         self._block.write_at(offset, payload)
 
     def truncate(self, size: int) -> None:
-        """Shrink, or grow with zeros."""
+        """Shrink the block, or let it grow with zeros."""
         self._block.truncate(size)
 
     def revert(self) -> None:
-        """A compressed block is what it was before; another has been overwritten."""
+        """Undo writes to a compressed block; one that is not compressed was overwritten in place."""
         self._block.revert()
 
     def flush(self, *, durable: bool) -> None:
-        """Have the file hold what was written: the size, or all of a compressed block."""
+        """Write the new size to the file, or the whole content of a compressed block."""
         self._block.flush(durable=durable)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """Reserve room, or write zeros."""
+        """See ``ViewFile``."""
         size, end = self.size(), offset + length
         if zero:
             for place in range(offset, min(end, size), _ZEROS):
@@ -105,7 +104,7 @@ class BlockFile(ViewFile):
             self.truncate(end)
 
     def _reserve(self, size: int, *, needed: bool) -> None:
-        """At least ``size`` bytes; of a block that has no room of its own only ``needed`` ones are refused."""
+        """Reserve ``size`` bytes.  Raises ``NotSupportedError`` if that is ``needed`` and not possible."""
         header = self._block.header
         if header.compressed or header.streamed:
             if needed:
@@ -114,13 +113,13 @@ class BlockFile(ViewFile):
             self._block.reserve(size)
 
     def set_attribute(self, name: str, value: bytes) -> None:
-        """``user.asdf.compression`` stores the block anew, ``user.asdf.allocated_size`` reserves room."""
+        """Store the block anew (``user.asdf.compression``), or reserve room (``user.asdf.allocated_size``)."""
         text = value.decode("latin-1")
         if not self._document.writable:
             raise ReadOnlyError("the mount is read-only")
-        if name == _PREFIX + "compression":
+        if name == PREFIX + "compression":
             self._block.set_compression(text)
-        elif name == _PREFIX + "allocated_size":
+        elif name == PREFIX + "allocated_size":
             if not text.isascii() or not text.isdigit():
                 raise NameRefusedError(f"allocated_size is a number of bytes, not {text[:40]!r}", block=self._number)
             self._block.reserve(int(text))
@@ -130,38 +129,27 @@ class BlockFile(ViewFile):
             super().set_attribute(name, value)
 
     def window(self) -> tuple[int, int]:
-        """All of it."""
+        """Return the whole block."""
         return self._number, 0
 
     def attributes(self) -> Mapping[str, bytes]:
-        """``user.asdf.*``: what ``Block.facts`` tells, as text."""
+        """Return the facts about the block as text, as ``user.asdf.*``."""
         facts = self._block.facts()
-        return {_PREFIX + name: str(fact).encode() for name, fact in facts.items()}
+        return {PREFIX + name: str(fact).encode() for name, fact in facts.items()}
 
 
-class BlocksView(ReadOnlyDirectory):
-    """See ``View``."""
+class BlocksView(View):
+    """The view ``blocks/``."""
 
     directory = "blocks"
     scratch = True
 
-    def __init__(self, document: Document, options: Options | None = None) -> None:
-        self._document = document
-
-    def subjects(self) -> tuple[Subject, ...]:
-        """Entries come and go by what is asked of the directory."""
-        return ()
-
     def names(self) -> Iterator[str]:
-        """``0000.bin`` and so on."""
+        """Return ``0000.bin`` and so on."""
         return map(block_name, range(len(self._document.blocks)))
 
-    def directories(self) -> int:
-        """None."""
-        return 0
-
     def child(self, name: str) -> BlockFile:
-        """The block of that name.  Raises ``KeyError``."""
+        """Return the block ``name``.  Raises ``KeyError``."""
         match = _NAME.fullmatch(name)
         number = int(match[1]) if match is not None else -1
         if not 0 <= number < len(self._document.table):
@@ -169,16 +157,13 @@ class BlocksView(ReadOnlyDirectory):
         return BlockFile(self._document, number)
 
     def refusal(self, name: str) -> Exception | None:
-        """Names of blocks are not scratch."""
-        match = _NAME.fullmatch(name)
-        if match is None:
-            return None
-        if self.takes(name):
+        """Return why a name of a block that is not the next one cannot be created; other names are scratch."""
+        if _NAME.fullmatch(name) is None or self.takes(name):
             return None
         return NameRefusedError(f"the next free block is {block_name(len(self._document.blocks))}")
 
     def takes(self, name: str) -> bool:
-        """The next block, and no other."""
+        """Return whether ``name`` is that of the next block."""
         return name == block_name(len(self._document.blocks))
 
     def add(self, name: str) -> None:
@@ -186,7 +171,7 @@ class BlocksView(ReadOnlyDirectory):
         self._document.blocks.append()
 
     def remove(self, name: str) -> None:
-        """Remove the last block, to which nothing in the tree refers."""
+        """Remove the last block, if nothing in the tree refers to it."""
         self._document.blocks[int(name.partition(".")[0])].remove()
 
 

@@ -9,50 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterator
 
 from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
-from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
-from asdffs.views.tree_yaml import CommittedTree
+from asdffs.storage.backend import Extent
+from asdffs.views.base import Options, RenderedFile, View, ViewDirectory, ViewFile
 
 
-class Rendered(ViewFile):
-    """A file whose content is made when it is looked at."""
-
-    def render(self) -> bytes:
-        """Return the content now."""
-        raise NotImplementedError
-
-    def size(self) -> int:
-        """Size of the content now."""
-        return len(self.render())
-
-    def read(self, offset: int, length: int) -> bytes:
-        """The content now."""
-        return self.render()[offset : offset + length]
-
-    def snapshot(self) -> bytes:
-        """The content now: a reader sees one state, not some of two."""
-        return self.render()
-
-    def subjects(self) -> None:
-        """It may change at any time."""
-
-    def version(self) -> int:
-        """A checksum of the content."""
-        return zlib.crc32(self.render())
-
-
-class StatusFile(Rendered):
-    """``status.json``."""
+class StatusFile(RenderedFile):
+    """``status.json``: the state of the document and of the mount."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
 
     def render(self) -> bytes:
-        """One JSON object; docs/semantics.md lists its keys."""
+        """Return one JSON object; docs/semantics.md lists its keys."""
         document, report = self._document, self._document.report
         status = {
             "file": document.path,
@@ -78,19 +50,19 @@ class StatusFile(Rendered):
         return json.dumps(status, indent=2).encode() + b"\n"
 
 
-class ErrorFile(Rendered):
-    """``error``."""
+class ErrorFile(RenderedFile):
+    """``error``: why the last save was refused."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
 
     def render(self) -> bytes:
-        """The sentence of the last refusal, or nothing."""
+        """Return the sentence of the last refusal, or nothing."""
         error = self._document.report.error
         return os.fsencode(f"{error}\n") if error else b""
 
 
-class UnshownArrays(Rendered):
+class UnshownArrays(RenderedFile):
     """``arrays.json``: the objects with an array that ``arrays/`` does not show, and why."""
 
     def __init__(self, document: Document) -> None:
@@ -98,13 +70,35 @@ class UnshownArrays(Rendered):
         self._known: tuple[object, bytes] | None = None
 
     def render(self) -> bytes:
-        """A JSON array; docs/semantics.md lists the keys of its objects."""
+        """Return a JSON array; docs/semantics.md lists the keys of its objects."""
         document = self._document
         key = document.generation, document.tree.version
         if self._known is None or self._known[0] != key:
             unshown = [one.facts() for one in find_unshown(document)]
             self._known = key, json.dumps(unshown, indent=2).encode() + b"\n"
         return self._known[1]
+
+
+class CommittedTree(ViewFile):
+    """Header, comments and tree as they are in the file now."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def size(self) -> int:
+        """Return the size of the committed text."""
+        return self._document.tree.size
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Return a part of the committed text, from the file itself."""
+        return self._document.read_text(offset, length)
+
+    def subjects(self) -> None:
+        """Return None: there are few readers, so the kernel may ask each time."""
+
+    def version(self) -> int:
+        """Return the version of the committed text."""
+        return self._document.tree.version
 
 
 class _KeptFile(ViewFile):
@@ -121,8 +115,8 @@ class _KeptFile(ViewFile):
             return os.pread(file.fileno(), length, offset)
 
 
-class _KeptFiles(ReadOnlyDirectory):
-    """``rejected/`` and ``history/``: texts that lie elsewhere, by absolute path."""
+class _KeptFiles(ViewDirectory):
+    """``rejected/`` and ``history/``: texts outside of the mount, by absolute path."""
 
     def __init__(self, paths: list[str]) -> None:
         self._paths = paths
@@ -130,15 +124,12 @@ class _KeptFiles(ReadOnlyDirectory):
     def names(self) -> Iterator[str]:
         return map(os.path.basename, self._paths)
 
-    def directories(self) -> int:
-        return 0
-
-    def child(self, name: str) -> ViewFile | ViewDirectory:
+    def child(self, name: str) -> ViewFile:
         return {os.path.basename(path): _KeptFile(path) for path in self._paths}[name]
 
 
-class Status(ReadOnlyDirectory):
-    """See ``View``."""
+class Status(View):
+    """The view ``.asdffs/``."""
 
     directory = ".asdffs"
 
@@ -153,15 +144,15 @@ class Status(ReadOnlyDirectory):
         }
 
     def names(self) -> Iterator[str]:
-        """Its entries."""
+        """Return the names of the files and directories."""
         return iter(self._children)
 
     def directories(self) -> int:
-        """``rejected`` and ``history``."""
+        """Return 2: ``rejected`` and ``history``."""
         return 2
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
-        """The entry of that name.  Raises ``KeyError``."""
+        """Return the entry ``name``.  Raises ``KeyError``."""
         return self._children[name]
 
 

@@ -341,7 +341,7 @@ def test_ten_thousand_arrays(tmp_path: Path) -> None:
 
 
 TOY = """
-from asdffs.views.base import ReadOnlyDirectory, ViewFile
+from asdffs.views.base import View, ViewFile
 
 class Count(ViewFile):
     def __init__(self, document):
@@ -351,14 +351,10 @@ class Count(ViewFile):
     def read(self, offset, length):
         return f"{len(self._document.blocks)} blocks\\n".encode()[offset:offset + length]
 
-class Toy(ReadOnlyDirectory):
+class Toy(View):
     directory = "toy"
-    def __init__(self, document, options=None):
-        self._document = document
     def names(self):
         return iter(["count.txt"])
-    def directories(self):
-        return 0
     def child(self, name):
         return {"count.txt": Count(self._document)}[name]
 """

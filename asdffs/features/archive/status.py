@@ -14,25 +14,24 @@ from typing import Any, Final
 
 from asdffs.features.archive.documents import OpenDocuments
 from asdffs.vfs.vfs import Vfs
-from asdffs.views.base import ReadOnlyDirectory, ViewDirectory, ViewFile
-from asdffs.views.status import Rendered
+from asdffs.views.base import RenderedFile, ViewDirectory, ViewFile
 
 #: So many documents are told of: commands read one MiB of ``status.json``.
 _MOST: Final = 1000
 
 
-class _Text(Rendered):
+class _Text(RenderedFile):
     """A file with the text that ``make()`` returns."""
 
     def __init__(self, make: Callable[[], str]) -> None:
         self._make = make
 
     def render(self) -> bytes:
-        """See ``Rendered``."""
+        """See ``RenderedFile``."""
         return os.fsencode(self._make())
 
 
-class ArchiveStatus(ReadOnlyDirectory):
+class ArchiveStatus(ViewDirectory):
     """The directory.  ``facts``: what is known of the mount as a whole; ``more``: and what may change."""
 
     def __init__(self, documents: OpenDocuments, facts: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -47,10 +46,6 @@ class ArchiveStatus(ReadOnlyDirectory):
     def names(self) -> Iterator[str]:
         """See ``ViewDirectory``."""
         return iter(self._children)
-
-    def directories(self) -> int:
-        """See ``ViewDirectory``."""
-        return 0
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """See ``ViewDirectory``.  Raises ``KeyError``."""

@@ -18,7 +18,7 @@ from asdffs.errors import (
     NotPermittedError,
 )
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node, User
-from asdffs.views.base import ViewFile
+from asdffs.views.base import ViewDirectory, ViewFile
 
 if TYPE_CHECKING:  # most mounts have no store
     from asdffs.features.daf.live_file import LiveFile, Owner
@@ -104,7 +104,7 @@ class LiveNode(DirectoryNode):
         self.touch()
 
 
-class LiveDirectory:
+class LiveDirectory(ViewDirectory):
     """One directory.  ``entries``: by name; ``above``: the parent directory, None for a ``RootDirectory``."""
 
     node_kind = LiveNode

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from asdffs.arrays.branch import Branch
 from asdffs.document.arrays.array import Array
@@ -16,10 +16,7 @@ from asdffs.document.arrays.finding import subjects_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
-from asdffs.views.base import ViewFile
-
-#: Of the extended attributes of an array.
-PREFIX: Final = "user.asdf."
+from asdffs.views.base import PREFIX, ViewFile
 
 
 class ArrayFile(ViewFile):
@@ -28,9 +25,9 @@ class ArrayFile(ViewFile):
     ``find()`` returns the branch of the array.  It is called at each use, because a commit may change the array.
     """
 
-    #: What the array is.
+    #: The class of the array.
     kind: type[Array] = Array
-    #: Whether ``document`` is another file than the one that is mounted.
+    #: Whether ``document`` is not the file that is mounted, but one to which it refers.
     elsewhere = False
 
     def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
@@ -39,11 +36,11 @@ class ArrayFile(ViewFile):
 
     @property
     def branch(self) -> Branch:
-        """Its branch of the tree; what it was last when the tree has none there any more."""
+        """The branch of the array; the last known one if the tree has no such array any more."""
         return self._array.branch
 
     def version(self) -> int:
-        """When the tree or the block last changed it, in ns."""
+        """Return when the tree or the block last changed the array, in ns."""
         branch, stamp = self.branch, self._document.changes.stamp
         other = self._other(branch)
         if other is not None:
@@ -51,7 +48,7 @@ class ArrayFile(ViewFile):
         return max((branch.stamp, *map(stamp, subjects_of(self._document, branch))))
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """The tree, and the block; None where these are another file's, which may change at any time."""
+        """Return the tree and the block; None if these are in another file, which may change at any time."""
         branch = self.branch
         if self.elsewhere or self._is_external(branch):
             return None
@@ -71,11 +68,11 @@ class ArrayFile(ViewFile):
             return None
         try:
             return self._array.file_of(str(branch.array.source))
-        except (AsdffsError, OSError):  # whoever reads it is told
+        except (AsdffsError, OSError):  # a program that reads it gets the error
             return None
 
     def attributes(self) -> Mapping[str, bytes]:
-        """``user.asdf.*``: what the tree says of the array, lists as JSON."""
+        """Return what the tree says of the array, as ``user.asdf.*``; lists are JSON."""
         array = self.branch.array
         if array is None:
             return {}
@@ -87,25 +84,25 @@ class ArrayFile(ViewFile):
 
 
 class ArrayFormat(Protocol):
-    """One format.  Listing a directory asks it about each branch of the tree there, so ``takes`` is quick."""
+    """A kind of file that shows arrays.  A listing calls ``takes`` for each array, so that must be quick."""
 
     @property
     def ending(self) -> str:
-        """What the names of its files end in, such as ``.npy``."""
+        """The ending of the names of its files, such as ``.npy``."""
 
     @property
     def file(self) -> Callable[[FileState, Callable[[], Branch]], ArrayFile]:
-        """Makes the file of the array that the second argument finds, each time as it is then."""
+        """Makes the file of an array.  The second argument finds the branch of the array, at each use."""
 
     @property
     def mask(self) -> Callable[[FileState, Callable[[], Branch]], ArrayFile] | None:
-        """Makes the file of the mask that an array has by a value; None where the format shows none."""
+        """Makes the file of a mask that the tree states as a value; None if the format shows no masks."""
 
     def missing(self) -> str:
-        """What must be installed before files can be shown, as a command; empty when nothing must."""
+        """Return the command that installs what the format needs; empty if nothing is missing."""
 
     def takes(self, branch: Branch) -> bool:
-        """Whether it can show what the tree has there, as far as the tree tells."""
+        """Return whether the format can show the array at ``branch``, as far as the tree tells."""
 
 
 def _as_text(fact: Any) -> bytes:

@@ -18,7 +18,8 @@ from asdffs.document.arrays.masks import Mask
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.views.formats.base import PREFIX, ArrayFile
+from asdffs.views.base import PREFIX
+from asdffs.views.formats.base import ArrayFile
 
 ENDING: Final = ".npy"
 _MAGIC: Final = b"\x93NUMPY"
@@ -32,7 +33,7 @@ _IN_PLACE: Final = (
 
 
 def header_of(elements: Elements, *, growing: bool = False) -> bytes:
-    """The header of numpy's file for ``elements``."""
+    """Return the header for ``elements``; ``growing``: with room for more digits in the first length."""
     facts = f"{{'descr': {elements.descr!r}, 'fortran_order': {elements.fortran!r}, 'shape': {elements.shape!r}, }}"
     room = _DIGITS - len(str(elements.shape[0])) if growing else 0
     try:
@@ -47,30 +48,29 @@ def header_of(elements: Elements, *, growing: bool = False) -> bytes:
 
 
 class NpyFile(ArrayFile):
-    """An ndarray."""
+    """The ``.npy`` file of an ndarray."""
 
     steady_window = True
 
     def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
         super().__init__(document, find)
-        self._written: set[int] = set()
-
-    _known: tuple[Elements, bytes] | None = None
+        self._written: set[int] = set()  # blocks
+        self._known: tuple[Elements, bytes] | None = None
 
     @property
     def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """Whether it is a window."""
+        """Whether the array lies in a block in the order of the file, and blocks may be changed."""
         try:
             return self.elements().writable and self._document.blocks_writable
         except (AsdffsError, OSError):
             return False
 
     def elements(self) -> Elements:
-        """The elements.  Raises ``AsdffsError`` with the array's line, ``OSError``."""
+        """Return the elements.  Raises ``AsdffsError`` with the line of the array, ``OSError``."""
         return self._parts()[0]
 
     def size(self) -> int:
-        """Header and elements; 0 for an array that cannot be shown."""
+        """Return the size of header and elements; 0 if the array cannot be shown."""
         try:
             elements, header = self._parts()
         except AsdffsError:
@@ -78,7 +78,7 @@ class NpyFile(ArrayFile):
         return len(header) + elements.size
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes of the header, and of the block."""
+        """Return bytes of the header, and of the elements."""
         elements, header = self._parts()
         head = header[offset : offset + length]
         with array_errors(self.branch.line):
@@ -86,11 +86,11 @@ class NpyFile(ArrayFile):
         return head + read_bytes(rest) if head else rest
 
     def open_for_reading(self) -> None:
-        """An array that cannot be is an error, not an empty file."""
+        """Raise ``AsdffsError`` if the array cannot be shown."""
         self._parts()
 
     def open_for_writing(self) -> None:
-        """Only a window can be written."""
+        """Raise ``AsdffsError`` if the array is not a window on its block."""
         elements = self.elements()
         if isinstance(elements, OtherElements) or (self.elsewhere and not self._document.writable):
             raise ReadOnlyError("the array is in another file; mount that one to change it")
@@ -99,7 +99,7 @@ class NpyFile(ArrayFile):
         self._document.contents.check_writable(elements.placement.number)
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Into the block; of the header nothing else than what it is."""
+        """Write into the block.  Raises ``NotPermittedError`` if this would change the header."""
         _, header = self._parts()
         head = memoryview(payload)[: max(0, len(header) - offset)]
         if head != header[offset : offset + len(head)]:
@@ -107,7 +107,7 @@ class NpyFile(ArrayFile):
         self.write_mapped(offset, payload)
 
     def write_mapped(self, offset: int, payload: bytes | memoryview) -> None:
-        """Into the block.  A page of a map may have the header in it, maybe an older one, which nobody stored."""
+        """Write into the block.  A page of an mmap may have a header, maybe an old one, that no program stored."""
         elements, header = self._parts()
         if self._array.gone:
             raise StaleFileError("the tree has no such array any more; its block may be another's")
@@ -118,30 +118,30 @@ class NpyFile(ArrayFile):
             elements.write(max(0, offset - len(header)), body)
 
     def window(self) -> tuple[int, int] | None:
-        """The block, from behind the header on."""
+        """Return the block, from behind the header on."""
         elements, header = self._parts()
         if not isinstance(elements, BlockElements) or not elements.writable:
             return None
         return elements.placement.number, elements.placement.offset - len(header)
 
     def head_size(self) -> int:
-        """The header."""
+        """Return the size of the header."""
         return len(self._parts()[1])
 
     def truncate(self, size: int) -> None:
-        """To the size that it has."""
+        """Raise ``NotPermittedError`` unless the file has this size already."""
         if size != self.size():
             raise NotPermittedError(_IN_PLACE)
 
     @property
     def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """As the blocks that were written through it."""
+        """Whether blocks that were written through this file are compressed."""
         return any(self._document.contents.header(number).compressed for number in self._written)
 
     def flush(self, *, durable: bool) -> None:
-        """As these blocks: the tree may have given the array another one since."""
+        """Bring writes to these blocks into the file; the tree may have given the array another block since."""
         for number in sorted(self._written):
-            self._written.discard(number)  # first: what is written while this waits is to be settled again
+            self._written.discard(number)  # first: what is written while this waits must be flushed again
             try:
                 self._document.contents.flush(number, durable=durable)
             except BaseException:  # it goes on
@@ -149,7 +149,7 @@ class NpyFile(ArrayFile):
                 raise
 
     def _parts(self) -> tuple[Elements, bytes]:
-        """Elements and header, as they are now."""
+        """Return elements and header as they are now."""
         elements = self._array.elements()
         if self._known is None or self._known[0] is not elements:
             branch = self.branch
@@ -160,40 +160,40 @@ class NpyFile(ArrayFile):
 
 
 class MaskFile(NpyFile):
-    """The mask of an array that the tree gives as a value: a bool for each element; ``find()`` is the array."""
+    """The mask of an array that the tree states as a value: a bool for each element; ``find()`` returns the array."""
 
     kind = Mask
 
     def open_for_writing(self) -> None:
-        """It is computed."""
+        """Raise ``NotPermittedError``: the mask is computed."""
         raise NotPermittedError("the mask follows from a value in the tree; edit the tree")
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """It is computed."""
+        """Raise ``NotPermittedError``."""
         self.open_for_writing()
 
     def truncate(self, size: int) -> None:
-        """It is computed."""
+        """Raise ``NotPermittedError``."""
         self.open_for_writing()
 
     def attributes(self) -> Mapping[str, bytes]:
-        """What it is made by."""
+        """Return source and datatype of the mask."""
         return {PREFIX + "source": b"inline", PREFIX + "datatype": b"bool8"}
 
 
 class Npy:
-    """See ``ArrayFormat``: every array, and its mask."""
+    """The format ``npy``: it shows every array, and its mask."""
 
     ending = ENDING
     file = NpyFile
     mask = MaskFile
 
     def missing(self) -> str:
-        """It needs nothing."""
+        """Return nothing: no library is needed."""
         return ""
 
     def takes(self, branch: Branch) -> bool:
-        """Arrays alone."""
+        """Return whether there is an array."""
         return branch.array is not None
 
 
