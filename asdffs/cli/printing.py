@@ -92,6 +92,18 @@ def shown(facts: Facts, what: str) -> Iterator[None]:
         thread.join()
 
 
+@contextlib.contextmanager
+def counted(operation: str, what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar of files; yield what is told how many are done, and of how many."""
+    facts = {"operation": operation, "block": None, "done": 0, "total": 0, "unit": "files"}
+
+    def note(done: int, total: int) -> None:
+        facts.update(done=done, total=total)
+
+    with shown(lambda: [facts], what):
+        yield note
+
+
 def _show(facts: Facts, what: str, over: threading.Event) -> None:
     if over.wait(_QUIET):
         return

@@ -40,7 +40,7 @@ BREAKS = [
     ("tree/values.py", "import asdffs.registry", ALONE),
     ("document/for_programs.py", "import asdffs.document.document", CYCLES),
     ("features/daf/store.py", "import asdffs.features.fits.hdus", FEATURES),
-    ("features/remote/cache.py", "import asdffs.features.catalog.sql", FEATURES),
+    ("features/remote/cache.py", "import asdffs.features.catalog.sqlite", FEATURES),
     ("features/archive/content.py", "import mfusepy", FEATURE_FUSE),
     ("document/blocks/locks.py", "import asdffs.document.blocks.transaction", CYCLES),
     ("features/daf/loose.py", "if typing.TYPE_CHECKING:\n    import asdffs.features.daf.live", CYCLES),

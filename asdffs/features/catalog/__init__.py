@@ -1,31 +1,84 @@
 """The catalogue of many files: ``asdffs index`` fills it, ``asdffs find`` and ``asdffs.find`` search it.
 
 ``walking`` finds files, ``reading`` reads them in worker processes, ``indexing`` brings a catalogue up to date;
-``store`` is its SQLite file (``schema``, ``chunks``, ``sql``); ``query`` answers conditions; ``parquet`` and
-``sinks`` write datasets; ``cluster`` reads on dask workers.
+``store`` is its tables, in a file of ``sqlite``, with ``chunks`` of values; ``query`` answers conditions; ``parquet``
+writes datasets.  Here are the functions for programs (``asdffs.find``) and for other commands (``set --where``).
 """
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Sequence
 from typing import Any
 
+from asdffs.errors import AsdffsError
 
-def find_files(*arguments: Any, **options: Any) -> Any:
-    """See ``for_programs.find_files``."""
-    from asdffs.features.catalog.for_programs import find_files
-
-    return find_files(*arguments, **options)
+logger = logging.getLogger(__name__)
 
 
-def selected_files(*arguments: Any) -> list[str]:
-    """See ``for_commands.selected_files``."""
-    from asdffs.features.catalog.for_commands import selected_files
+def find_files(
+    condition: str | None, places: Sequence[str], columns: Sequence[str], catalog: str | None, *, fresh: bool
+) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return the files for which ``condition`` holds, sorted, and the values of each column; see ``asdffs.find``.
 
-    return selected_files(*arguments)
+    A file that has no such value has None.  Raises what kept a file from being read whose values are not known.
+    """
+    from asdffs.document.scanning import naming
+    from asdffs.features.catalog.indexing import Way, update
+    from asdffs.features.catalog.query import find
+    from asdffs.features.catalog.store import catalog_of, open_catalog
+    from asdffs.features.catalog.walking import roots_of
+    from asdffs.tree.conditions import MISSING, parse_condition
+    from asdffs.tree.paths import parse_path
+
+    path, roots = catalog_of(catalog), roots_of(places)
+    wanted = [parse_path(column) for column in columns]
+    if fresh:
+        with open_catalog(path, writable=True) as opened:
+            update(opened, roots, Way(1), lambda done, total: None)
+    with open_catalog(path, writable=False) as opened:
+        found = find(opened, None if condition is None else parse_condition(condition), roots, wanted)
+    for name, err in found.failures:
+        with naming(name):
+            raise err
+    rows = [[None if value is MISSING else value for value in match.values] for match in found.matches]
+    values = {column: [row[number] for row in rows] for number, column in enumerate(columns)}
+    return [os.fsdecode(match.path) for match in found.matches], values
 
 
-def index_again(*arguments: Any) -> None:
-    """See ``for_commands.index_again``."""
-    from asdffs.features.catalog.for_commands import index_again
+def selected_files(catalog: str | None, directories: Sequence[str], where: str) -> list[str]:
+    """Return the files below ``directories`` for which ``where`` may hold, sorted, after indexing what changed.
 
-    index_again(*arguments)
+    ``catalog``: its file, or None for the usual one.  Raises ``UsageError``, and as ``indexed``.
+    """
+    from asdffs.features.catalog.commands.index import indexed, tell_unread
+    from asdffs.features.catalog.query import candidates
+    from asdffs.features.catalog.store import catalog_of, open_catalog
+    from asdffs.features.catalog.walking import Walk, roots_of
+    from asdffs.tree.conditions import parse_condition
+
+    path, roots = catalog_of(catalog), roots_of(directories)
+    condition = parse_condition(where)
+    indexed(path, roots)
+    there = {file for file, _ in Walk(roots).files()}  # whatever paths the catalogue, which others may write, has now
+    with open_catalog(path, writable=False) as opened:
+        tell_unread(opened, roots)
+        found = [match.path for match in candidates(opened, condition, roots)]
+        return sorted(os.fsdecode(file) for file in found if file in there)
+
+
+def index_again(catalog: str | None, directories: Sequence[str], files: Sequence[str]) -> None:
+    """Bring the catalogue up to date with those of ``files`` that are below ``directories``.
+
+    If that is not possible, it is told; the next index does it.
+    """
+    from asdffs.features.catalog.commands.index import indexed
+    from asdffs.features.catalog.store import catalog_of
+
+    inside = [file for file in files if file.startswith(tuple(os.path.join(one, "") for one in directories))]
+    path = catalog_of(catalog)
+    try:
+        indexed(path, [os.fsencode(file) for file in inside])
+    except (AsdffsError, OSError) as err:
+        logger.warning("%s: has old values of the files that were changed, until the next index: %s", path, err)

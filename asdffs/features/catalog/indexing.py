@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import importlib.util
 import logging
 import os
 import stat
@@ -16,11 +17,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.errors import InUseError, WorkerKilledError
-from asdffs.features.catalog.chunks import FILES
-from asdffs.features.catalog.compacting import compact
+from asdffs.errors import InUseError, NotSupportedError, RemoteError, WorkerKilledError
+from asdffs.features.catalog.chunks import FILES, WEIGHT
 from asdffs.features.catalog.reading import Chunk, read_chunk, unread_chunk
 from asdffs.features.catalog.store import Catalog
 from asdffs.features.catalog.walking import Walk
@@ -195,3 +195,88 @@ def writing(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+# -- a dask cluster: its workers need asdffs, and must see the same files under the same names --
+
+#: How often a chunk is read again after its worker died or raised an error.
+_RETRIES: Final = 3
+#: Seconds within which the scheduler must answer.
+_PATIENCE: Final = 10
+
+
+@contextlib.contextmanager
+def cluster_way(address: str, remote: RemoteOptions | None) -> Iterator[Way]:
+    """Connect to the dask scheduler at ``address``, such as ``tcp://host:8786``; yield how to read files there.
+
+    A chunk whose worker dies is read by another one.  Raises ``NotSupportedError`` if distributed is not installed,
+    ``RemoteError`` if the scheduler does not answer or has no workers.
+    """
+    if importlib.util.find_spec("distributed") is None:
+        raise NotSupportedError("--dask needs distributed, which is not installed: pip install 'asdffs[cluster]'")
+    client = _client(address)
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise RemoteError("the dask scheduler has no workers", path=address)
+        with _failures(address):
+            yield Way(threads, remote, functools.partial(_executor, client))
+
+
+def _client(address: str) -> Any:
+    import distributed
+
+    connect: Any = distributed.Client
+    try:
+        return connect(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as err:
+        raise RemoteError(f"the dask scheduler does not answer: {err}", path=address) from err
+
+
+@contextlib.contextmanager
+def _executor(client: Any) -> Iterator[Executor]:
+    with client.get_executor(pure=False, retries=_RETRIES) as pool:
+        yield pool
+
+
+@contextlib.contextmanager
+def _failures(address: str) -> Iterator[None]:
+    """Turn what a cluster fails with into ``RemoteError``."""
+    from distributed import CancelledError, KilledWorker
+
+    again = "start the index again, it goes on"
+    try:
+        yield
+    except (KilledWorker, CancelledError) as err:
+        raise RemoteError(f"the workers died while they read files ({err}); {again}", path=address) from err
+    except ImportError as err:
+        raise RemoteError(f"the workers cannot read files ({err}); install asdffs there", path=address) from err
+
+
+# -- chunks of which many places are not in use any more --
+
+#: A chunk is packed with others if at most this part of ``FILES`` is in use.
+_HALF: Final = 0.5
+
+
+def compact(catalog: Catalog) -> int:
+    """Join chunks that are at most half full, as many as fit into one; return how many were joined.
+
+    One that is left over is packed by itself if at most half of its places are in use.  Each join is one transaction.
+    """
+    few = [one for one in catalog.use_of_chunks() if one[2] <= FILES * _HALF]
+    groups: list[list[int]] = []
+    count, heavy = FILES, 0
+    for chunk, _, used, weight in few:
+        if count + used > FILES or heavy + weight > WEIGHT:
+            groups.append([])
+            count = heavy = 0
+        groups[-1].append(chunk)
+        count += used
+        heavy += weight
+    sparse = {chunk for chunk, places, used, _ in few if used <= places * _HALF}
+    wanted = [group for group in groups if len(group) > 1 or sparse.issuperset(group)]
+    for group in wanted:
+        catalog.join(group)
+    catalog.forget_paths()
+    return sum(map(len, wanted))

@@ -18,10 +18,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from asdffs.errors import MissingFileError, NotCatalogError, Remedy
 from asdffs.features.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer, dense, unpack, unpack_column
-from asdffs.features.catalog.places import catalog_of
-from asdffs.features.catalog.schema import connect, uri_of
-from asdffs.features.catalog.sql import select
-from asdffs.features.catalog.sqlite_errors import damage_told, error_of
+from asdffs.features.catalog.sqlite import connect, damage_told, error_of, select, uri_of
+from asdffs.storage.remote_options import cache_folder
 from asdffs.tree.conditions import MISSING
 
 _COPY_COLUMNS: Final = """
@@ -359,6 +357,11 @@ class Catalog:
         Raises ``UsageError`` with what SQLite says.
         """
         return select(self._sql, query, self.path)
+
+
+def catalog_of(path: str | None) -> str:
+    """Return ``path``, or the path of the catalogue that is used if none is named."""
+    return path or os.path.join(cache_folder(), "catalog.sqlite")
 
 
 def open_catalog(path: str, *, writable: bool) -> Catalog:

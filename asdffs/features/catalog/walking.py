@@ -1,4 +1,4 @@
-"""Finds the files of directories and prefixes for a catalogue: by their names, without opening them."""
+"""The places that a catalogue is about, and the files in them, found by their names, without opening them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from asdffs import registry
+from asdffs.errors import MissingFileError, UsageError
 from asdffs.features.catalog.reading import identity_of, version_of
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, mounts
 from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import is_remote
+from asdffs.storage.urls import is_remote, parse_url
 
 logger = logging.getLogger(__name__)
 
@@ -168,3 +170,27 @@ def _device_above(path: bytes) -> int:
             return os.stat(path).st_dev
         except (FileNotFoundError, NotADirectoryError):
             pass
+
+
+def roots_of(places: Sequence[str], *, gone: bool = False) -> list[bytes]:
+    """Return the absolute paths of directories and files, or URLs.
+
+    ``gone``: they need not be there.  Raises ``MissingFileError``, ``UsageError``.
+    """
+    for place in places:
+        if not gone and not is_remote(place) and not os.path.exists(place):
+            raise MissingFileError("there is no such file or directory", path=place)
+    return [os.fsencode(_url_of(place) if is_remote(place) else os.path.realpath(place)) for place in places]
+
+
+def _url_of(place: str) -> str:
+    """Return the URL of a file or of a prefix, as a catalogue keeps it.  Raises ``UsageError``."""
+    registry.needed_feature("remote")
+    if not place.partition("?")[0].lower().endswith(FILE_ENDINGS):
+        from asdffs.features.remote.object_stores import prefix_of
+
+        return prefix_of(place)
+    url = parse_url(place)
+    if url.text != url.shown:
+        raise UsageError("a catalogue keeps no URL with a query or a user, which may be secret", path=url.shown)
+    return url.text

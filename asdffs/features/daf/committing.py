@@ -47,7 +47,7 @@ from asdffs.format.text import complete_last_line, standard_version
 
 _ASDF: Final = "tag:stsci.edu:asdf/"
 #: Placeholder for the number of a block that does not exist yet.
-_MARK: Final = re.compile("\0[0-9]+\0")
+_MARK: Final = re.compile(b"\0([0-9]+)\0")
 
 #: What is committed together: a property, or the path of a file that is not part of one.
 Unit = Key | str
@@ -109,7 +109,7 @@ class Commit:
         self._found = Properties()
         self._taken: set[str] = set()
         self._packed: set[str] = set()
-        self._marks: dict[LiveFile, tuple[str, bool]] = {}
+        self._new_blocks: dict[LiveFile, tuple[int, New]] = {}
 
     @property
     def loose_units(self) -> list[Unit]:
@@ -147,12 +147,10 @@ class Commit:
         if version != self._store.tree.generation:
             raise TreeChangedError("the tree was changed meanwhile", path=document.path)
         with document.scheduler.waiting():  # slow for large trees; fails before blocks are written if it must fail
-            changed(text, {DAF: old}, {DAF: new})
-        wanted = [New(CurrentContent(file), growing) for file, (_, growing) in self._marks.items()]
-        numbers = self._store.room.store(wanted, self._store.held_blocks)
+            draft = changed(text, {DAF: old}, {DAF: new})
+        numbers = self._store.room.store([new for _, new in self._new_blocks.values()], self._store.held_blocks)
         try:
-            marks = {mark: str(n) for (mark, _), n in zip(self._marks.values(), numbers, strict=True)}
-            draft = changed(text, {DAF: old}, {DAF: _renamed(new, marks)})
+            draft = _MARK.sub(lambda match: b"%d" % numbers[int(match[1])], draft)
             self._store.prepare_log(complete_last_line(draft), self._taken)
             document.commit_tree(draft, over=version)
         except BaseException:  # nothing refers to the new blocks
@@ -300,7 +298,8 @@ class Commit:
         number = file.block if file.loose is None else None
         if number is not None:
             return str(number)
-        return self._marks.setdefault(file, (f"\0{len(self._marks)}\0", place_of(path) is None))[0]
+        new = New(CurrentContent(file), growing=place_of(path) is None)
+        return f"\0{self._new_blocks.setdefault(file, (len(self._new_blocks), new))[0]}\0"
 
 
 def _is_json(path: str) -> bool:
@@ -315,13 +314,6 @@ def _is_kept(node: dict[str, Any], path: str) -> bool:
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     return found is KEPT
-
-
-def _renamed(node: Any, marks: dict[str, str]) -> Any:
-    """Return a node in which the placeholders ``marks`` are replaced by their values."""
-    if isinstance(node, dict):
-        return {key: _renamed(child, marks) for key, child in node.items()}
-    return _MARK.sub(lambda match: marks[match[0]], node) if isinstance(node, str) else node
 
 
 def ndarray_tag(document: Document) -> str:

@@ -22,11 +22,12 @@ from support.mounts import environment_in
 
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
-from asdffs.features.catalog import indexing, schema
+from asdffs.features.catalog import indexing
+from asdffs.features.catalog import sqlite as catalog_file
 from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.parquet import export
 from asdffs.features.catalog.query import candidates
-from asdffs.features.catalog.schema import _OLD_SCHEMA, _SCHEMA
+from asdffs.features.catalog.sqlite import _OLD_SCHEMA, _SCHEMA
 from asdffs.features.catalog.store import Catalog, open_catalog
 from asdffs.tree.conditions import parse_condition
 
@@ -240,12 +241,12 @@ def test_each_error_of_sqlite_has_its_exit_code(
         connection.execute("PRAGMA max_page_count = 30")
         return connection
 
-    connected = schema._connected
+    connected = catalog_file._connected
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_connected", limited)
+        patch.setattr(catalog_file, "_connected", limited)
         done = call("index", "--catalog", catalog, folder)
     assert (done.code, "the disk is full" in done.sentence, call(*words).out) == (8, True, before), done
-    monkeypatch.setattr(schema, "_WAIT", 0.0)
+    monkeypatch.setattr(catalog_file, "_WAIT", 0.0)
     with closing(sqlite3.connect(catalog, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         for one in (words, ("index", "--catalog", catalog, folder)):

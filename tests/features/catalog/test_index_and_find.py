@@ -100,7 +100,7 @@ def test_find_is_equal_to_opening_each_file(
 ) -> None:
     """Also after files changed, came and went; with chunks of a few files, or of few bytes."""
     monkeypatch.setattr("asdffs.features.catalog.indexing.FILES", 7)
-    for module in ("reading", "compacting") if seed == 1 else ():
+    for module in ("reading", "indexing") if seed == 1 else ():
         monkeypatch.setattr(f"asdffs.features.catalog.{module}.WEIGHT", 30_000)
     folder = tmp_path / "archive"
     chance = random.Random(seed)
@@ -194,7 +194,7 @@ def test_a_chunk_ends_before_it_takes_much_memory(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after chunks are joined, and with several processes."""
-    for module in ("reading", "compacting"):
+    for module in ("reading", "indexing"):
         monkeypatch.setattr(f"asdffs.features.catalog.{module}.WEIGHT", 1 << 20)
     write_own_keys(tmp_path / "a", files=20, keys=300)
     for again in ((), (0, 5, 10, 15), (1, 6)):
@@ -564,8 +564,7 @@ def test_a_catalogue_of_many_changes_stays_as_small_as_a_new_one(
     tmp_path: Path, call: Call, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few files change at a time, and come and go; what is found is always what opening each file finds."""
-    for module in ("indexing", "compacting"):
-        monkeypatch.setattr(f"asdffs.features.catalog.{module}.FILES", 10)
+    monkeypatch.setattr("asdffs.features.catalog.indexing.FILES", 10)
     folder, chance = tmp_path / "archive", random.Random(seed)
     for number in range(60):
         write(folder / f"{number}.asdf", number)

@@ -195,7 +195,7 @@ class TestCluster:
 SLOW = """
 import sys
 from asdffs.features.catalog import indexing
-from asdffs.features.catalog.cluster import cluster_way
+from asdffs.features.catalog.indexing import cluster_way
 from asdffs.features.catalog.store import open_catalog
 indexing.FILES = 5
 address, path, folder = sys.argv[1:]

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from asdffs.cli.arguments import CATALOG, add_json, add_remote
-from asdffs.cli.printing import Rows, on_one_line, say, shown
+from asdffs.cli.printing import Rows, counted, on_one_line, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, failed
 from asdffs.cli.trees import as_yaml
 from asdffs.errors import UsageError
 from asdffs.features.catalog.commands.index import indexed, tell_unread, way_here
-from asdffs.features.catalog.places import catalog_of, roots_of
 from asdffs.features.catalog.query import Match, find
-from asdffs.features.catalog.store import Catalog, open_catalog
+from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
+from asdffs.features.catalog.walking import roots_of
 from asdffs.printable import printable
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import format_path, parse_paths
@@ -72,12 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(arguments: argparse.Namespace, catalog: Catalog, roots: Sequence[bytes]) -> int:
     paths = parse_paths(arguments.columns) if arguments.columns else []
     condition = parse_condition(arguments.condition)
-    facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
-
-    def note(done: int, total: int) -> None:
-        facts.update(done=done, total=total)
-
-    with shown(lambda: [facts], "finding"):
+    with counted("reading", "finding") as note:
         found, failures = find(catalog, condition, roots, paths, remote_of(arguments), note)
     _print(arguments, ["file", *map(format_path, paths)], found)
     tell_unread(catalog, roots)

@@ -13,15 +13,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from asdffs.cli.arguments import CATALOG, add_json, add_remote
-from asdffs.cli.printing import say, shown
+from asdffs.cli.printing import counted, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode
 from asdffs.errors import MissingFileError, UsageError
 from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
-from asdffs.features.catalog.parquet import Choice, export
-from asdffs.features.catalog.places import catalog_of, roots_of
-from asdffs.features.catalog.sinks import sink_at
-from asdffs.features.catalog.store import Catalog, open_catalog
+from asdffs.features.catalog.parquet import Choice, export, sink_at
+from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
+from asdffs.features.catalog.walking import roots_of
 from asdffs.tree.paths import parse_paths
 
 SUMMARY: Final = "read the metadata of many files into a catalogue"
@@ -133,12 +132,7 @@ def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], pa
     if roots:
         with _way_of(arguments) as way:
             code = _code_of(indexed(path, roots, way, part, forget=arguments.forget))
-    facts = {"operation": "writing", "block": None, "done": 0, "total": 0, "unit": "files"}
-
-    def note(done: int, total: int) -> None:
-        facts.update(done=done, total=total)
-
-    with open_catalog(path, writable=False) as catalog, shown(lambda: [facts], "writing Parquet"):
+    with open_catalog(path, writable=False) as catalog, counted("writing", "writing Parquet") as note:
         count, values = export(catalog, roots, sink, note, choice)
     if arguments.json:
         print(json.dumps({"catalog": path, "parquet": target, "written": count, "values": values}, indent=2))
@@ -164,7 +158,7 @@ def _way_of(arguments: argparse.Namespace) -> AbstractContextManager[Way]:
     if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
         raise UsageError(f"--jobs {jobs}: give a number from 1 to {_MOST_JOBS}")
     if arguments.dask:
-        from asdffs.features.catalog.cluster import cluster_way
+        from asdffs.features.catalog.indexing import cluster_way
 
         return cluster_way(arguments.dask, way.remote)
     return nullcontext(way)
@@ -183,12 +177,7 @@ def indexed(
 
     ``way``: None: with all processors of this machine.  ``forget``, and what it raises: as of ``update``.
     """
-    facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
-
-    def note(done: int, total: int) -> None:
-        facts.update(done=done, total=total)
-
-    with open_catalog(path, writable=True) as catalog, shown(lambda: [facts], "indexing"):
+    with open_catalog(path, writable=True) as catalog, counted("reading", "indexing") as note:
         done = update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
     if done.kept:
         logger.warning("%s: if what was not found is gone, run 'asdffs index --forget DIR'", path)
