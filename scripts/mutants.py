@@ -103,7 +103,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "journal-with-two-names",
-        "asdffs/storage/trust.py",
+        "asdffs/storage/sidecars.py",
         "    if sidecar.links != 1:\n",
         "    if sidecar.links < 1:\n",
         ("tests/storage/test_trust.py",),

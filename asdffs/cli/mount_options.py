@@ -13,8 +13,8 @@ from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.layout import parse_padding, parse_size
 from asdffs.mount.options import MountOptions
-from asdffs.storage.remote_options import parse_seconds
-from asdffs.storage.strategy import AUTO, STRATEGIES
+from asdffs.storage.open_file import AUTO, STRATEGIES
+from asdffs.storage.urls import parse_seconds
 
 #: Options that mount(8) and fstab may pass.  They are ignored: they mean nothing here, or the kernel handles them.
 _TOLERATED: Final = (

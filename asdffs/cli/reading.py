@@ -13,8 +13,7 @@ from asdffs.errors import AsdffsError, UsageError
 from asdffs.format.layout import parse_size
 from asdffs.limits import MEMORY, Budget
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.remote_options import RemoteOptions, parse_seconds
-from asdffs.storage.urls import is_remote, shown_url
+from asdffs.storage.urls import RemoteOptions, is_remote, parse_seconds, shown_url
 
 if TYPE_CHECKING:  # commands that only read the tree do without documents
     from asdffs.document.document import Document

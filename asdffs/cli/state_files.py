@@ -34,7 +34,7 @@ from asdffs.document.saves.history import Places
 from asdffs.errors import reason_of
 from asdffs.storage.descriptors import open_fd
 from asdffs.storage.linux_calls import birth_ns
-from asdffs.storage.own_places import own_directory
+from asdffs.storage.own_files import own_directory
 
 logger = logging.getLogger(__name__)
 

@@ -71,7 +71,7 @@ class LinkedFiles(Generic[F]):
     """The files to which ``root`` refers, directly or not.  ``open_other(path, self)`` opens one, read-only.
 
     ``others``: None if only this user sees what the files have; else only such files are followed as all may read who
-    may read ``root``, and ``others`` has permission bits besides those of ``root`` (``storage/readers``).
+    may read ``root``, and ``others`` has permission bits besides those of ``root`` (``storage/permissions``).
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class LinkedFiles(Generic[F]):
         """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
         if self._others is None:
             return
-        from asdffs.storage.readers import may_all_read  # most mounts are for one user
+        from asdffs.storage.permissions import may_all_read  # most mounts are for one user
 
         root = self._root.signature.access
         if not may_all_read(found.signature.access, found.folder.whereabouts(), root, self._others):

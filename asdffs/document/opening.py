@@ -23,13 +23,13 @@ from asdffs.limits import Budget
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Access, Backend, Folder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal_name import journal_name
-from asdffs.storage.strategy import AUTO
+from asdffs.storage.open_file import AUTO
+from asdffs.storage.sidecars import journal_name
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
-    from asdffs.storage.remote_options import RemoteOptions
+    from asdffs.storage.urls import RemoteOptions
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16
@@ -227,7 +227,7 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction, settings: Set
 
 def _check_as_open(new: Access, old: Access, others: int) -> None:
     """Raise ``NotPermittedError`` if others may do less with the file ``new`` than with ``old``."""
-    from asdffs.storage.readers import is_as_open  # most mounts are for one user
+    from asdffs.storage.permissions import is_as_open  # most mounts are for one user
 
     if not is_as_open(new, old, others):
         raise NotPermittedError("was replaced by a file with other permissions; mount it again")

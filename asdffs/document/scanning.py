@@ -21,12 +21,12 @@ from asdffs.format.text import Header
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal_name import has_journal
+from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import SCHEMES, is_remote, local_path, shown_url
 from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:
-    from asdffs.storage.remote_options import RemoteOptions
+    from asdffs.storage.urls import RemoteOptions
 
 #: Bytes by which the format of a file is known.
 _HEAD: Final = 80
@@ -67,7 +67,7 @@ def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> t
     ``remote``: settings for remote files, None for the defaults.  Raises as ``resolve``.
     """
     if is_remote(path):
-        from asdffs.storage.remote_options import RemoteOptions
+        from asdffs.storage.urls import RemoteOptions
 
         registry.needed_feature("remote")
         opener = next(one for one in registry.each("backends") if path.partition("://")[0].lower() in one.schemes)
@@ -144,7 +144,7 @@ def with_pending_record(folder: Folder, backend: Backend) -> Backend:
     if not has_journal(folder, backend.name):
         return backend
     from asdffs.storage.journal import read_trusted
-    from asdffs.storage.payload import open_payload
+    from asdffs.storage.sidecars import open_payload
     from asdffs.storage.unfinished import as_recovered, belongs
 
     record = read_trusted(folder, backend.name)

@@ -32,7 +32,7 @@ from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Folder, Signature
-from asdffs.storage.file_mode import FileMode
+from asdffs.storage.open_file import FileMode
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
@@ -224,7 +224,7 @@ class FileState:
 
     @property
     def growth(self) -> str:
-        """The strategy of ``storage/gap`` that moved blocks last; empty if none were moved."""
+        """The strategy of ``storage/growth`` that moved blocks last; empty if none were moved."""
         return self._transaction.grown_by
 
     # -- pending changes --------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from asdffs.format.layout import Padding
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.strategy import AUTO
+from asdffs.storage.open_file import AUTO
+from asdffs.storage.urls import RemoteOptions
 from asdffs.vfs.attributes import Shown
 
 

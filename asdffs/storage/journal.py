@@ -27,11 +27,14 @@ from typing import Any
 
 from asdffs.errors import LockedError, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.holder import NOTE_SIZE, note_of_holder
-from asdffs.storage.journal_name import journal_name
-from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Record, build, parse
-from asdffs.storage.trust import check_name_trusted, check_trusted, is_trusted
+from asdffs.storage.sidecars import (
+    NOTE_SIZE,
+    check_name_trusted,
+    check_trusted,
+    is_payload_name,
+    journal_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -202,23 +205,6 @@ def _copied(folder: Folder, unnamed: Backend, sidecar: str) -> Backend:
         raise
     unnamed.close()
     return backend
-
-
-def read_owner(folder: Folder, name: str) -> dict[str, Any]:
-    """Return the owner note of the file ``name``; empty if there is none or it cannot be read."""
-    try:
-        backend = folder.open(journal_name(name), writable=False)
-    except FileNotFoundError:
-        return note_of_holder(folder, name)
-    except OSError:
-        return {}
-    try:
-        note = json.loads(backend.read_at(0, NOTE_SIZE)) if is_trusted(folder, name, backend) else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
-    finally:
-        backend.close()
-    return note if isinstance(note, dict) else {}
 
 
 def read_record(backend: Backend) -> Record | None:

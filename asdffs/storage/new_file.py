@@ -19,7 +19,7 @@ from typing import Final
 from asdffs import interrupts
 from asdffs.errors import LockedError, NameExistsError, Remedy, StorageError
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.payload import create_temporary, temporary_prefix
+from asdffs.storage.sidecars import create_temporary, temporary_prefix
 
 _SUFFIX: Final = ".tmp"
 

@@ -1,27 +1,101 @@
-"""One open file and its journal: the steps of every change, and what happens if a step fails.
+"""One open file and its journal: in which mode it is, the steps of every change, and what happens if a step fails.
 
-After a sync, an undo or the retirement of a record has failed, the mode is FAILED for good.  Every later step
-then refuses, and the journal stays for recovery (invariant 7).  While a step waits for the disk, the main lock
-is released.  One change at a time, by the holder of the exclusive lock.
+| mode      | reads                          | writes          | on a failure | on a conflict |
+|-----------|--------------------------------|-----------------|--------------|---------------|
+| READY     | the file                       | yes             | FAILED       | CONFLICT      |
+| READ_ONLY | the file                       | ReadOnlyError   | FAILED       | CONFLICT      |
+| CONFLICT  | the file as changed by another | StaleFileError  | FAILED       | CONFLICT      |
+| FAILED    | the file as if recovered       | FailedFileError | FAILED       | FAILED        |
+
+*Failure*: a sync, an undo or the retirement of a record failed.  The mode is FAILED for good, every later step
+refuses, and the journal stays for recovery at the next open (invariant 7).  *Conflict*: another program changed the
+file while a change of ours was pending (decision 11).  No other event changes the mode; to leave CONFLICT or FAILED,
+close the file and open it again.
+
+While a step waits for the disk, the main lock is released.  One change at a time, by the holder of the exclusive
+lock.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
+from asdffs.errors import AsdffsError, FailedFileError, ReadOnlyError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Backend, Folder, Signature
-from asdffs.storage.file_mode import FileMode
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
     from asdffs.storage.record import Record
 
 logger = logging.getLogger(__name__)
+
+#: The strategies of ``growth``, in the order in which they are tried.
+STRATEGIES: Final = ("clone", "insert", "copy")
+#: Those that make a new file.
+REPLACING: Final = ("clone", "copy")
+#: Try all of them.
+AUTO: Final = "auto"
+
+
+class Unsuitable(Exception):  # noqa: N818 - no error: the next strategy is tried
+    """This strategy does not work for this file; it changed nothing."""
+
+
+class Mode(enum.Enum):
+    """The modes of the table above."""
+
+    READY = "ready"
+    READ_ONLY = "read-only"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+
+
+class FileMode:
+    """The mode of the file at ``path``, by the table above.
+
+    ``failure``, ``conflict``: sentences that describe what happened, empty if it did not.
+    """
+
+    def __init__(self, path: str, *, writable: bool) -> None:
+        self._path = path
+        self.writable = writable
+        self.mode = Mode.READY if writable else Mode.READ_ONLY
+        self.failure = ""
+        self.conflict = ""
+
+    def note_failure(self, reason: str) -> FailedFileError:
+        """Stop all writes because of ``reason``, and return the error to raise."""
+        self.failure = f"{reason}; nothing more is written: unmount, and mount again to recover"
+        self.mode = Mode.FAILED
+        return FailedFileError(self.failure, path=self._path)
+
+    def note_conflict(self, sentence: str) -> None:
+        """Stop all writes because another program changed the file."""
+        self.conflict = sentence
+        if not self.failure:
+            self.mode = Mode.CONFLICT
+
+    def check_writable(self) -> None:
+        """Raise ``FailedFileError``, ``StaleFileError`` or ``ReadOnlyError`` in every mode but READY."""
+        if self.mode is not Mode.READY:
+            self.check_healthy()
+            self.check_conflict()
+            raise ReadOnlyError("the file is open read-only", path=self._path)
+
+    def check_healthy(self) -> None:
+        """Raise ``FailedFileError`` after a failure."""
+        if self.failure:
+            raise FailedFileError(self.failure, path=self._path)
+
+    def check_conflict(self) -> None:
+        """Raise ``StaleFileError`` after a conflict."""
+        if self.conflict:
+            raise StaleFileError(self.conflict, path=self._path)
 
 
 class OpenFile:

@@ -12,7 +12,7 @@ import re
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.descriptors import kept_files
-from asdffs.storage.scratch_file import ScratchFile
+from asdffs.storage.own_files import ScratchFile
 from asdffs.views.base import ViewFile
 
 _LONGEST_QUOTED = 200

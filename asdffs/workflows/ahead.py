@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from asdffs.document.scanning import read_text
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import is_remote
+from asdffs.storage.urls import RemoteOptions, is_remote
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -39,7 +39,7 @@ from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.copying import Stretch, misplaced, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
-from asdffs.storage.payload import temporary_prefix
+from asdffs.storage.sidecars import temporary_prefix
 from asdffs.workflows.exploded_names import block_file_name
 from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
 from asdffs.workflows.external import find_externals

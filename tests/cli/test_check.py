@@ -24,8 +24,8 @@ from asdffs.format.layout import Padding
 from asdffs.format.plan import plan_text
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
-from asdffs.storage.journal_name import journal_name
 from asdffs.storage.record import make_record
+from asdffs.storage.sidecars import journal_name
 
 CLEAN = {"index absent", "NULs after blocks", "no tree", "header only", "header and comment"}
 WARNED = {"index stale", "index truncated", "index lying in the middle"}

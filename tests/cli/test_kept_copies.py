@@ -12,7 +12,7 @@ from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, run
 
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.protection import make_directory
+from asdffs.storage.permissions import make_directory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files to other users needs root")
 

@@ -8,7 +8,7 @@ import tempfile
 import pytest
 
 from asdffs.cli.state_files import state_home
-from asdffs.storage.remote_options import cache_folder
+from asdffs.storage.own_files import cache_folder
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
 OTHER = 65534

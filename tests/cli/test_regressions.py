@@ -222,7 +222,7 @@ def test_a_failed_append_leaves_the_block(tmp_path: Path, call: Call) -> None:
 
 def test_no_temporary_is_left_for_ever(tmp_path: Path, call: Call) -> None:
     """Whatever a killed command left goes when the same is written again, and nothing of another command."""
-    from asdffs.storage.payload import temporary_prefix
+    from asdffs.storage.sidecars import temporary_prefix
 
     path = write(tmp_path / "data.asdf", f"a: {nd(0)}\n", b"one")
     call("explode", path, tmp_path / "parts")

@@ -101,9 +101,7 @@ def test_regression_a_temporary_directory_of_somebody_else_was_used(file: Path) 
     place = other / "asdffs-of-0"
     place.mkdir()
     os.chown(place, 65534, 65534)
-    code = (
-        "import asdffs.storage.own_places as p; p._home_of_user = lambda: ''; p.own_directory('XDG_STATE_HOME', '')"
-    )
+    code = "import asdffs.storage.own_files as p; p._home_of_user = lambda: ''; p.own_directory('XDG_STATE_HOME', '')"
     environment = {**environment_in(file.parent), "TMPDIR": str(other), "HOME": "", "XDG_STATE_HOME": ""}
     done = run(sys.executable, "-c", code, env=environment)
     assert "belongs to somebody else" in done.stderr

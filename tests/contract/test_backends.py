@@ -15,9 +15,9 @@ from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Backend, Folder, read_bytes, read_into
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.overlay import OverlayBackend, Segment
 from asdffs.storage.record import RecordImage
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.unfinished import OverlayBackend, Segment
+from asdffs.storage.urls import RemoteOptions
 from asdffs.storage.window import WindowBackend
 
 Make = Callable[[dict[str, bytes]], Folder]

@@ -56,8 +56,8 @@ def test_tests_check_the_order() -> None:
 
 #: Where every change of a file is made durable.
 DURABLE = [
-    *("document/blocks/transaction", "document/blocks/steps", "storage/insert", "storage/replace"),
-    *("storage/payload", "storage/recovery", "storage/unfinished", "storage/journal", "storage/open_file"),
+    *("document/blocks/transaction", "document/blocks/steps", "storage/growth"),
+    *("storage/sidecars", "storage/recovery", "storage/unfinished", "storage/journal", "storage/open_file"),
 ]
 
 

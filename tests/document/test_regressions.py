@@ -32,9 +32,9 @@ from asdffs.errors import (
 from asdffs.format.plan import Plan, Write
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.journal import Journal
-from asdffs.storage.payload import PAYLOAD_SUFFIX, temporary_prefix
 from asdffs.storage.record import Fill, make_record
 from asdffs.storage.recovery import Outcome, recover
+from asdffs.storage.sidecars import PAYLOAD_SUFFIX, temporary_prefix
 from asdffs.workflows.checking import check_document
 
 NAME = "f.asdf"

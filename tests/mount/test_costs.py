@@ -129,7 +129,7 @@ print("modules", code, *sys.modules, file=sys.stderr)
 """
 UNNEEDED = [
     *("dataclasses", "difflib", "glob", "urllib.parse", "numpy", "rich"),
-    *("asdffs.document.blocks.committing", "asdffs.storage.gap"),
+    *("asdffs.document.blocks.committing", "asdffs.storage.growth"),
     *("asdffs.features.archive.documents", "asdffs.features.daf.live_file"),
 ]
 

@@ -15,7 +15,7 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
-from asdffs.storage.gap import STRATEGIES
+from asdffs.storage.open_file import STRATEGIES
 
 NAME = "f.asdf"
 TAILS = {"plain": [block_bytes(MASK)], "streamed": [header_bytes(b"", flags=1, md5=False) + MASK]}

@@ -15,7 +15,7 @@ from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.descriptors import KeptFiles, kept_files
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.scratch_file import ScratchFile
+from asdffs.storage.own_files import ScratchFile
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from support.samples import compressed_block, odd_file
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.storage.backend import Signature
-from asdffs.storage.found_places import load_places, save_places
+from asdffs.storage.own_files import load_places, save_places
 
 KNOWN = Signature(1, 2, 3, 4, 5)
 CONTENT = np.repeat(np.random.default_rng(3).integers(0, 250, 6 << 20, "u1"), 4).tobytes()

@@ -10,11 +10,11 @@ from support.memory import MemoryFolder
 from asdffs.errors import LockedError, RecoveryError
 from asdffs.format.plan import Plan, Write
 from asdffs.storage.file_backend import FileBackend, FileFolder
-from asdffs.storage.journal import Journal, read_owner
-from asdffs.storage.journal_name import journal_name
-from asdffs.storage.payload import temporary_prefix
+from asdffs.storage.journal import Journal
+from asdffs.storage.lock import read_owner
 from asdffs.storage.record import Gap, Kind, RecordImage, make_record
 from asdffs.storage.recovery import Outcome, recover
+from asdffs.storage.sidecars import journal_name, temporary_prefix
 from asdffs.storage.unfinished import apply, as_recovered, belongs, undo
 
 OLD = bytes(range(256)) * 40

@@ -8,9 +8,8 @@ import pytest
 from support.arrays import tree_file
 
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal_name import journal_name
-from asdffs.storage.leftovers import find_leftovers
-from asdffs.storage.payload import temporary_prefix
+from asdffs.storage.recovery import find_leftovers
+from asdffs.storage.sidecars import journal_name, temporary_prefix
 
 NAME = "a.asdf"
 KEPT = [

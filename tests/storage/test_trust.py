@@ -15,11 +15,10 @@ from support.mounts import asdffs, environment_in
 import asdffs as library
 from asdffs.errors import UntrustedFileError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal import read_owner, read_record
-from asdffs.storage.journal_name import journal_name
-from asdffs.storage.payload import is_payload_name
+from asdffs.storage.journal import read_record
+from asdffs.storage.lock import read_owner
 from asdffs.storage.record import Fill, Record, RecordImage, build
-from asdffs.storage.trust import check_trusted, is_trusted
+from asdffs.storage.sidecars import check_trusted, is_payload_name, is_trusted, journal_name
 
 NAME = "data.asdf"
 SIDECAR = journal_name(NAME)

@@ -35,8 +35,8 @@ from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage.backend import PhysicalExtent
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
-from asdffs.storage.journal_name import journal_name
 from asdffs.storage.record import make_insertion, make_record
+from asdffs.storage.sidecars import journal_name
 from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
 from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, for_json, plain

@@ -30,8 +30,7 @@ from asdffs.features.daf.store import Store
 from asdffs.features.remote.object_stores import Prefix, StoreTransport
 from asdffs.features.remote.transport import RequestError, Validator
 from asdffs.features.remote.web import WebTransport, check_whole, seconds_of, stated, wanted_of
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import parse_url
+from asdffs.storage.urls import RemoteOptions, parse_url
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.paths import parse_path
 from support.arrays import tree_file

@@ -20,8 +20,8 @@ from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, Remedy
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.leftovers import find_leftovers
-from asdffs.storage.own_places import own_directory
+from asdffs.storage.own_files import own_directory
+from asdffs.storage.recovery import find_leftovers
 from asdffs.storage.urls import is_remote
 from asdffs.workflows.checking import Finding, Level, check_document
 

@@ -20,8 +20,8 @@ from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.text import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.holder import is_locked
-from asdffs.storage.journal_name import has_journal
+from asdffs.storage.lock import is_locked
+from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import shown_name
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _mount(path: str) -> dict[str, Any] | None:
     folder = FileFolder(directory)
     if not has_journal(folder, name) and not is_locked(folder, name):
         return None
-    from asdffs.storage.journal import read_owner
+    from asdffs.storage.lock import read_owner
 
     return read_owner(folder, name) or None
 

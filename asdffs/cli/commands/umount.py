@@ -27,9 +27,9 @@ from asdffs.document.report import raise_outcome
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
 from asdffs.printable import as_word, as_words
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal import read_owner
-from asdffs.storage.journal_name import journal_name
+from asdffs.storage.lock import read_owner
 from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
+from asdffs.storage.sidecars import journal_name
 from asdffs.storage.urls import is_remote, shown_url
 
 SUMMARY: Final = "write pending changes and unmount"

@@ -27,7 +27,7 @@ from asdffs.format.plan import (
     plan_block_slots,
     plan_cut_tail,
 )
-from asdffs.storage.payload import Payload
+from asdffs.storage.sidecars import Payload
 
 
 class Encoded(NamedTuple):

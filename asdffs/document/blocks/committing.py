@@ -33,7 +33,7 @@ from asdffs.format.constants import NO_COMPRESSION
 from asdffs.format.text import difference
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
-from asdffs.storage.payload import Payload
+from asdffs.storage.sidecars import Payload
 
 
 class ContentSource(NamedTuple):

@@ -186,7 +186,7 @@ class CompressedBlocks:
         known = self._known()
         found = decoded.remembered() if known is not None else b""
         if known is not None and found:
-            from asdffs.storage.found_places import save_places
+            from asdffs.storage.own_files import save_places
 
             save_places(known, f"block {number}", found)
 
@@ -196,7 +196,7 @@ class CompressedBlocks:
 
         known = self._known()
         if known is not None and isinstance(seeker, Remembering):
-            from asdffs.storage.found_places import load_places
+            from asdffs.storage.own_files import load_places
 
             seeker.recall(load_places(known, f"block {number}"))
         return seeker

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # who only reads encodes nothing
     from asdffs.document.blocks.allocation import Encoded
     from asdffs.document.blocks.committing import BlockCommitter, Readable
     from asdffs.document.blocks.decoding import DecodedBlock
-    from asdffs.storage.payload import Payload
+    from asdffs.storage.sidecars import Payload
 
 logger = logging.getLogger(__name__)
 
@@ -238,7 +238,7 @@ class Contents(BlockReader):
 
     def create_payload(self) -> Payload:
         """Create a payload without a name in the spool, for ``encoded``.  Raises ``OSError``."""
-        from asdffs.storage.payload import create_unnamed
+        from asdffs.storage.sidecars import create_unnamed
 
         return create_unnamed(self._room.directory)
 

@@ -14,8 +14,8 @@ from typing import Final
 from asdffs.errors import UntrustedFileError
 from asdffs.format.plan import Plan
 from asdffs.storage.open_file import OpenFile
-from asdffs.storage.payload import Payload, open_payload, pour
 from asdffs.storage.record import Fill, Record, make_record
+from asdffs.storage.sidecars import Payload, open_payload, pour
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)

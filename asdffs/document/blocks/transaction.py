@@ -4,7 +4,7 @@ Definitions:
 
 * *plan*: the bytes that must change (``format/plan``)
 * *in place*: a plan without a move; it is journalled
-* *growth*: a plan with a move; ``storage/gap`` chooses the strategy
+* *growth*: a plan with a move; ``storage/growth`` chooses the strategy
 * *fill*: a plan together with new content of a block, which is in a file of its own, the *payload*
 * *content*: bytes of a block within its allocation.  They are written without the journal, because the file is valid
   with the old and with the new bytes
@@ -32,7 +32,7 @@ Invariants.  Comments at each sync and each record, here, in ``steps`` and in ``
 
 Without a journal (the user's choice) invariants 2 to 4 hold only if the process is not killed.
 
-``storage/file_mode`` has the modes of the file and the transitions between them.
+``storage/open_file`` has the modes of the file and the transitions between them.
 
 One change at a time: ``Document`` makes sure of it, under the exclusive lock of the file.  The main lock is released
 while a change waits for the disk.
@@ -51,9 +51,7 @@ from asdffs.document.blocks.locks import Pins
 from asdffs.errors import NotPermittedError, StorageError
 from asdffs.scheduling import RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder, Signature
-from asdffs.storage.file_mode import FileMode
-from asdffs.storage.open_file import OpenFile
-from asdffs.storage.strategy import AUTO, REPLACING, Unsuitable
+from asdffs.storage.open_file import AUTO, REPLACING, FileMode, OpenFile, Unsuitable
 from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:  # who only reads changes nothing
@@ -61,7 +59,7 @@ if TYPE_CHECKING:  # who only reads changes nothing
     from asdffs.format.container import Embedded
     from asdffs.format.plan import Plan
     from asdffs.storage.journal import Journal
-    from asdffs.storage.payload import Payload
+    from asdffs.storage.sidecars import Payload
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +67,7 @@ logger = logging.getLogger(__name__)
 class ChangePolicy(NamedTuple):
     """The policy for changes of a file.
 
-    ``writable``: whether changes are allowed; ``growth``: a strategy of ``storage/gap``, or ``auto``.
+    ``writable``: whether changes are allowed; ``growth``: a strategy of ``storage/growth``, or ``auto``.
     ``replacing(path)`` is called before a new file, now at ``path``, gets the name of the old one.  ``noting(note)``
     gets each note about the owner.
     """
@@ -228,7 +226,7 @@ class Transaction:
 
         If ``fill`` raises anything, the file is unchanged.  Raises ``StorageError`` if the file cannot be replaced.
         """
-        from asdffs.storage.replace import rewrite
+        from asdffs.storage.growth import rewrite
 
         self.check_alone()
         self.pins.check_all()
@@ -363,7 +361,7 @@ class Transaction:
 
         Raises ``OSError``.
         """
-        from asdffs.storage.payload import create_payload
+        from asdffs.storage.sidecars import create_payload
 
         file = self._file
         return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
@@ -381,7 +379,7 @@ class Transaction:
 
     def _grow(self, plan: Plan) -> Backend | None:
         """Carry out a plan with a move.  Return the backend of the old file if a new file has replaced it."""
-        from asdffs.storage.gap import open_gap
+        from asdffs.storage.growth import open_gap
 
         before = self._file.backend
         opened = open_gap(self._file, plan, self._policy.growth)

@@ -28,7 +28,7 @@ from asdffs.errors import AsdffsError, Remedy, reason_of
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Backend
 from asdffs.storage.file_backend import FileBackend, FileFolder
-from asdffs.storage.protection import make_directory, protect
+from asdffs.storage.permissions import make_directory, protect
 
 _Made = TypeVar("_Made")
 #: The longest name, in bytes, that gets a suffix without being cut; names have at most 255.

@@ -27,7 +27,7 @@ from asdffs.features.catalog.walking import Walk
 from asdffs.workers.pool import worker_processes
 
 if TYPE_CHECKING:
-    from asdffs.storage.remote_options import RemoteOptions
+    from asdffs.storage.urls import RemoteOptions
 
 logger = logging.getLogger(__name__)
 

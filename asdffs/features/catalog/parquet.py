@@ -24,8 +24,7 @@ from asdffs.features.catalog.chunks import Kinds
 from asdffs.features.catalog.query import names_of
 from asdffs.features.catalog.sqlite import damage_told
 from asdffs.features.catalog.store import Catalog
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import is_remote
+from asdffs.storage.urls import RemoteOptions, is_remote
 from asdffs.tree.conditions import MISSING, Mark
 from asdffs.tree.paths import Path
 

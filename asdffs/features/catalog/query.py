@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from asdffs.errors import AsdffsError
 from asdffs.failures import Failure, attempt
 from asdffs.features.catalog.store import Catalog
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import RemoteOptions
 from asdffs.tree.conditions import MISSING, Condition, Mark
 from asdffs.tree.lookups import Values, plain
 from asdffs.tree.paths import Path, format_path, item_number

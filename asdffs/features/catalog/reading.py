@@ -30,7 +30,7 @@ from asdffs.workflows.ahead import read_ahead
 
 if TYPE_CHECKING:
     from asdffs.features.remote.transport import Validator
-    from asdffs.storage.remote_options import RemoteOptions
+    from asdffs.storage.urls import RemoteOptions
 
 #: The most block headers that are read of one file.
 _MOST_BLOCKS: Final = 10_000

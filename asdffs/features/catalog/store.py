@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 from asdffs.errors import MissingFileError, NotCatalogError, Remedy
 from asdffs.features.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer, dense, unpack, unpack_column
 from asdffs.features.catalog.sqlite import connect, damage_told, error_of, select, uri_of
-from asdffs.storage.remote_options import cache_folder
+from asdffs.storage.own_files import cache_folder
 from asdffs.tree.conditions import MISSING
 
 _COPY_COLUMNS: Final = """

@@ -15,8 +15,7 @@ from asdffs.features.catalog.reading import identity_of, version_of
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, mounts
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import is_remote, parse_url
+from asdffs.storage.urls import RemoteOptions, is_remote, parse_url
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from asdffs.features.daf.files import PIECE, Content
 from asdffs.features.daf.format import LOG, NEXT
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.descriptors import duplicate_fd, kept_files, open_fd
-from asdffs.storage.scratch_file import ScratchFile
+from asdffs.storage.own_files import ScratchFile
 
 _OWN: Final = re.compile(r"s[0-9]+-.*", re.DOTALL)
 _LONGEST: Final = 180

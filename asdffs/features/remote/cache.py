@@ -31,8 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from asdffs.features.remote.transport import Validator
-from asdffs.storage.found_places import PLACES_ENDING
-from asdffs.storage.remote_options import cache_folder
+from asdffs.storage.own_files import PLACES_ENDING, cache_folder
 
 #: Bytes of a page of the cache.
 PAGE: Final = 1 << 14

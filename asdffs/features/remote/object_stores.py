@@ -33,8 +33,7 @@ from asdffs.features.remote.transport import (
     refusal_of,
     tag_of,
 )
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import Url, parse_url
+from asdffs.storage.urls import RemoteOptions, Url, parse_url
 
 #: The largest number of buckets whose stores are kept.
 _MOST: Final = 16

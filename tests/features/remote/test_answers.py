@@ -11,8 +11,7 @@ import pytest
 from asdffs.features.remote.object_stores import StoreTransport
 from asdffs.features.remote.transport import LARGEST, Fetched, RequestError, Trouble, Validator, checked, tag_of
 from asdffs.features.remote.web import date_of, seconds_of, stated, wanted_of
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import parse_url
+from asdffs.storage.urls import RemoteOptions, parse_url
 
 KNOWN = Validator(1000, '"one"', None)
 LONG = "9" * 5000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from asdffs.features.remote import cache as module
 from asdffs.features.remote.cache import PAGE, CacheFile, trim, used
 from asdffs.features.remote.transport import Validator
-from asdffs.storage.remote_options import cache_folder
+from asdffs.storage.own_files import cache_folder
 
 URL = "https://host/a.asdf"
 

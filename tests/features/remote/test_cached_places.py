@@ -1,4 +1,4 @@
-"""The cache of remote files also trims what ``storage/found_places`` keeps beside it."""
+"""The cache of remote files also trims what ``storage/own_files`` keeps beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from asdffs.features.remote.cache import trim, used
 from asdffs.storage.backend import Signature
-from asdffs.storage.found_places import load_places, save_places
+from asdffs.storage.own_files import load_places, save_places
 
 KNOWN = Signature(1, 2, 3, 4, 5)
 

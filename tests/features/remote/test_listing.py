@@ -11,7 +11,7 @@ from support.web_server import Answer, Request, WebServer
 from asdffs.errors import RemoteError
 from asdffs.features.remote import object_stores
 from asdffs.features.remote.object_stores import Prefix
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import RemoteOptions
 
 OBJECT = """<Contents><Key>d/{}.asdf</Key><LastModified>2021-01-01T00:00:00.000Z</LastModified><ETag>"1"</ETag>
 <Size>5</Size></Contents>"""

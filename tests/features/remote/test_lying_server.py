@@ -17,7 +17,7 @@ from asdffs.errors import AsdffsError, StaleFileError
 from asdffs.features.remote import transport
 from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.scheduling import SingleThread
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import RemoteOptions
 
 RAW = random.Random(1).randbytes(3_000_007)
 #: Readers at the same time.

@@ -26,7 +26,7 @@ from asdffs.features.remote.backends.remote import RemoteFolder
 from asdffs.features.remote.cache import PAGE, CacheFile, used
 from asdffs.scheduling import SerialCalls, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import RemoteOptions
 
 SECRET = "?X-Signature=secret"
 PATIENT = RemoteOptions(timeout=LIMIT)

@@ -26,7 +26,7 @@ from asdffs.errors import AsdffsError
 from asdffs.features.remote import connections, web
 from asdffs.features.remote.transport import RequestError
 from asdffs.scheduling import SerialCalls
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import RemoteOptions
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
 

@@ -24,7 +24,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import MissingFileError, RemoteError
 from asdffs.scheduling import SerialCalls
-from asdffs.storage.remote_options import RemoteOptions
+from asdffs.storage.urls import RemoteOptions
 
 pytestmark = pytest.mark.long
 

@@ -8,8 +8,7 @@ import pytest
 
 from asdffs.errors import UsageError
 from asdffs.features.remote.object_stores import identity_of
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import is_remote, local_path, parse_url, shown_url
+from asdffs.storage.urls import RemoteOptions, is_remote, local_path, parse_url, shown_url
 
 
 @pytest.mark.parametrize("text", ["https://h/a", "HTTP://h/a", "s3://b/k", "gs://b/k", "az://c/k"])

@@ -32,8 +32,7 @@ from asdffs.features.remote.transport import (
 from asdffs.features.remote.web import WebTransport
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Access, Backend, Extent, Signature, read_bytes
-from asdffs.storage.remote_options import RemoteOptions
-from asdffs.storage.urls import SCHEMES, Url, parse_url
+from asdffs.storage.urls import SCHEMES, RemoteOptions, Url, parse_url
 
 logger = logging.getLogger(__name__)
 

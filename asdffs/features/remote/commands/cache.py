@@ -9,7 +9,7 @@ from typing import Final
 from asdffs.cli.arguments import add_json
 from asdffs.cli.printing import say
 from asdffs.features.remote.cache import trim, used
-from asdffs.storage.remote_options import cache_folder
+from asdffs.storage.own_files import cache_folder
 
 SUMMARY: Final = "show or clear what is kept of remote files"
 

@@ -1,9 +1,15 @@
-"""Payloads: the new bytes of a block, complete and durable in their own file before they overwrite the block.
+"""Files beside the ASDF file: their names, whether to trust them, and payloads.
 
-A payload is beside its file, as ``.asdffs-HASH-N.payload``, until the record that names it is retired.  Without
-a journal there is no such record, and the payload has no name.
+The journal of a file is ``.NAME.asdffs-journal``; temporary files are ``.asdffs-HASH-N.SUFFIX``.
 
-Also makes the names of all temporary files.  One thread at a time.
+In /tmp any user may put such a file beside another one, and recovery writes into the file the bytes that a journal
+names.  So a journal or a payload is trusted only if every user who could have written it may also write the file.  It
+must belong to this user or to the owner of the file.  Others may write it only if they may write the file.  It must
+have only one name, so that it is not another file.
+
+A *payload* has the new bytes of a block, complete and durable before they overwrite the block.  It is beside its
+file, as ``.asdffs-HASH-N.payload``, until the record that names it is retired.  Without a journal there is no such
+record, and the payload has no name.  One thread at a time.
 """
 
 from __future__ import annotations
@@ -16,12 +22,84 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import UntrustedFileError
-from asdffs.storage.backend import Backend, Folder
+from asdffs.printable import as_word
+from asdffs.storage.backend import Access, Backend, Folder
 from asdffs.storage.file_backend import FileBackend, FileFolder
-from asdffs.storage.trust import check_trusted
 
 if TYPE_CHECKING:
+    from asdffs.storage.backend import Folder
     from asdffs.storage.record import Fill
+
+#: Bytes of the longest name that file systems allow.
+_LONGEST: Final = 255
+JOURNAL_SUFFIX: Final = ".asdffs-journal"
+#: Bytes for the note about the owner at the begin of a journal.
+NOTE_SIZE: Final = 4096
+
+
+def journal_name(name: str) -> str:
+    """Return the name of the sidecar of the file ``name``; hashed if the plain one would be too long."""
+    plain = f".{name}{JOURNAL_SUFFIX}"
+    if len(os.fsencode(plain)) <= _LONGEST:
+        return plain
+    import hashlib
+
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{JOURNAL_SUFFIX}"
+
+
+def has_journal(folder: Folder, name: str) -> bool:
+    """Return whether the file ``name`` has a journal: it is open for writing, or a change was interrupted."""
+    try:
+        folder.signature(journal_name(name))
+    except OSError:
+        return False
+    return True
+
+
+_GROUP_MAY_WRITE: Final = 0o020
+_OTHERS_MAY_WRITE: Final = 0o002
+
+
+def check_trusted(folder: Folder, name: str, sidecar: Backend) -> None:
+    """Raise ``UntrustedFileError`` unless ``sidecar`` of the file ``name`` is trusted; or ``OSError``."""
+    _check(folder, name, sidecar.name, sidecar.signature().access)
+
+
+def check_name_trusted(folder: Folder, name: str, sidecar: str) -> None:
+    """Do the same as ``check_trusted`` for a sidecar that could not be opened."""
+    _check(folder, name, sidecar, folder.signature(sidecar).access)
+
+
+def _check(folder: Folder, name: str, sidecar: str, access: Access) -> None:
+    reason = _distrust(access, folder.signature(name).access)
+    if reason:
+        path = folder.path(sidecar)
+        advice = f"look at it, then remove it: rm {as_word(path)}"
+        raise UntrustedFileError(f"{path} {reason}, so it is not used; {advice}")
+
+
+def is_trusted(folder: Folder, name: str, sidecar: Backend) -> bool:
+    """Return whether ``sidecar`` is trusted; False also if that is unknown."""
+    try:
+        check_trusted(folder, name, sidecar)
+    except (UntrustedFileError, OSError):
+        return False
+    return True
+
+
+def _distrust(sidecar: Access, file: Access) -> str:
+    """Return why the sidecar is not trusted; empty if it is."""
+    if sidecar.user not in (os.geteuid(), file.user):
+        return f"belongs to another user ({sidecar.user})"
+    if sidecar.links != 1:
+        return "has several names"
+    allowed = file.mode & _OTHERS_MAY_WRITE
+    if sidecar.group == file.group:
+        allowed |= file.mode & _GROUP_MAY_WRITE
+    if sidecar.mode & (_GROUP_MAY_WRITE | _OTHERS_MAY_WRITE) & ~allowed:
+        return "can be written by others"
+    return ""
+
 
 #: Suffix of the names of payloads.
 PAYLOAD_SUFFIX: Final = ".payload"
