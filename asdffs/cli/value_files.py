@@ -194,7 +194,7 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
             return
         if wanted.dry_run:
             new, _ = _edited(path, values.tape, wanted, result)
-            from asdffs.workflows.text_difference import unified
+            from asdffs.workflows.comparing import unified
 
             lines = unified(text.decode().split("\n"), new.split("\n"), path, path)
             result.diff = "".join(f"{line}\n" for line in lines)

@@ -1,1 +1,1 @@
-"""Work on whole files: explode, implode, repack, upgrade, compare, check, mirror."""
+"""Work on whole files: explode, implode, repack, compare, check, change values."""

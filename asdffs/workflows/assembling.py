@@ -7,7 +7,7 @@ source, which padding after the tree and slack in the block before provide.  For
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from asdffs.format.block_header import BlockHeader, build_block_header
@@ -125,3 +125,19 @@ class Assembly:
 
     def _put(self, offset: int, header: BlockHeader) -> None:
         self._backend.write_at(offset, build_block_header(header))
+
+
+def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
+    """Return whether new files in ``folder`` can share the bytes of ``stretches``; tries it with the largest.
+
+    ``probe``: the name of a temporary file that is created and removed for the check.
+    """
+    largest = max(stretches, key=lambda stretch: stretch.length, default=None)
+    if largest is None:
+        return False
+    backend = folder.open(probe, writable=True, create=True)
+    try:
+        return folder.can_clone(largest.backend, backend)
+    finally:
+        backend.close()
+        folder.remove(probe)

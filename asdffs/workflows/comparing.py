@@ -5,20 +5,209 @@ Changes nothing.  For one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import difflib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from asdffs.arrays.sources import resolve
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.report import Progress
-from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError, Remedy
+from asdffs.format.block_header import BlockHeader
+from asdffs.printable import printable
 from asdffs.scheduling import CHUNK
 from asdffs.tree.values import ValueNode, read_values
-from asdffs.workflows.compared_block import Side, size_or_none
-from asdffs.workflows.text_difference import lines_of, unified
-from asdffs.workflows.value_pairs import Pair, Pairs, is_same
+
+
+def lines_of(document: Document) -> list[str]:
+    """Return the lines of the committed text."""
+    return document.tree.text().decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
+
+
+def unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
+    """Yield the lines of a unified diff that patch(1) can read.
+
+    ``old``, ``new``: the lines; ``a``, ``b``: the names of the files, which the lines show printable.
+    """
+    if old == new:
+        return
+    yield f"--- {printable(a)}"
+    yield f"+++ {printable(b)}"
+    matcher: Any = difflib.SequenceMatcher(None, (), ())
+    matcher.opcodes = _opcodes(old, new)
+    for group in matcher.get_grouped_opcodes(3):
+        (_, i, _, j, _), (_, _, i_stop, _, j_stop) = group[0], group[-1]
+        yield f"@@ -{_range(i, i_stop)} +{_range(j, j_stop)} @@"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in old[i1:i2])
+                continue
+            yield from (f"-{line}" for line in old[i1:i2])
+            yield from (f"+{line}" for line in new[j1:j2])
+
+
+def _opcodes(old: list[str], new: list[str]) -> list[Any]:
+    """Return the opcodes of difflib.  Equal lines at both ends are skipped: difflib is slow for long texts."""
+    least = min(len(old), len(new))
+    start = next((n for n in range(least) if old[n] != new[n]), least)
+    end = next((n for n in range(least - start) if old[-1 - n] != new[-1 - n]), least - start)
+    i, j = len(old) - end, len(new) - end
+    middle = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
+    found = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle]
+    return [("equal", 0, start, 0, start), *found, ("equal", i, len(old), j, len(new))]
+
+
+def _range(start: int, stop: int) -> str:
+    """Return the range as in a hunk header: lines count from 1; an empty range has the line before it."""
+    return f"{start + 1 if stop > start else start},{stop - start}"
+
+
+#: The most pairs of collections to visit, for each collection of the trees.  Trees of the same form need one.
+_MOST_EACH: Final = 8
+#: The limit on pairs is never lower than this.
+_MOST_AT_LEAST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """The nodes ``a`` and ``b``, at ``key`` of the pair ``above``; one is None if its tree has no such value."""
+
+    above: Pair | None
+    key: str | int
+    a: ValueNode | None
+    b: ValueNode | None
+
+    @property
+    def name(self) -> str:
+        """The path as a person reads it: ``roman/data/0``; ``/`` for the root."""
+        keys: list[str] = []
+        pair = self
+        while pair.above is not None:
+            keys.append(str(pair.key))
+            pair = pair.above
+        return "/".join(reversed(keys)) or "/"
+
+
+class Pairs:
+    """Yields the pair of the roots, and then the children of each pair passed to ``descend``.
+
+    The order is that of the first tree.  ``path``: the path of the first file, for errors.
+    """
+
+    def __init__(self, a: ValueNode, b: ValueNode, path: str) -> None:
+        self._path = path
+        self._levels: list[Iterator[Pair]] = [iter([Pair(None, "", a, b)])]
+        self._seen: set[tuple[int, int]] = set()
+        self._nodes: set[int] = set()
+
+    def __iter__(self) -> Iterator[Pair]:
+        while self._levels:
+            pair = next(self._levels[-1], None)
+            if pair is None:
+                self._levels.pop()
+            else:
+                yield pair
+
+    def descend(self, pair: Pair) -> None:
+        """Yield the children of ``pair`` next, unless they were yielded already.  Raises ``InvalidTreeError``."""
+        a, b = pair.a, pair.b
+        if a is None or b is None or not isinstance(a.value, (dict, list)) or (id(a), id(b)) in self._seen:
+            return
+        self._seen.add((id(a), id(b)))
+        self._nodes |= {id(a), id(b)}
+        if len(self._seen) > max(_MOST_AT_LEAST, _MOST_EACH * len(self._nodes)):
+            sentence = "the aliases of the two trees are too different to compare the trees by value"
+            raise InvalidTreeError(sentence, path=self._path, remedy=Remedy.COMPARE_TEXT)
+        self._levels.append(Pair(pair, key, _child(a, key), _child(b, key)) for key in _keys(a, b))
+
+
+def is_same(a: ValueNode | None, b: ValueNode | None) -> bool:
+    """Return whether both exist with the same tag and type and, for scalars, value.  NaN equals NaN."""
+    if a is None or b is None or a.tag != b.tag or type(a.value) is not type(b.value):
+        return False
+    x, y = a.value, b.value
+    return isinstance(x, (dict, list)) or bool(x == y or (x != x and y != y))
+
+
+def _keys(a: ValueNode, b: ValueNode) -> Iterable[str | int]:
+    """Return the keys or indices of both nodes, those of ``a`` first."""
+    if isinstance(a.value, dict):
+        return [*a.value, *(key for key in b.value if key not in a.value)]
+    return range(max(len(a.value), len(b.value)))
+
+
+def _child(node: ValueNode, key: str | int) -> ValueNode | None:
+    if isinstance(key, str):
+        found: ValueNode | None = node.value.get(key)
+        return found
+    return node.value[key] if key < len(node.value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: block ``number`` of ``document``.  Errors name its file."""
+
+    document: Document
+    number: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The path of the file and the number of the block."""
+        return self.document.path, self.number
+
+    @property
+    def header(self) -> BlockHeader:
+        """The header of the block."""
+        with self._naming():
+            return self.document.blocks[self.number].header
+
+    @property
+    def size(self) -> int:
+        """The size of the content in bytes."""
+        with self._naming():
+            return self.document.blocks[self.number].size
+
+    @property
+    def stored_size(self) -> int:
+        """The number of stored bytes in the file."""
+        with self._naming():
+            return self.document.contents.stored_stretch(self.number).length
+
+    def read(self, offset: int) -> bytes:
+        """Return up to ``CHUNK`` bytes of the content from ``offset``."""
+        with self._naming():
+            return self.document.blocks[self.number].read_at(offset, CHUNK)
+
+    def read_stored(self, offset: int) -> bytes:
+        """Return up to ``CHUNK`` stored bytes from ``offset``."""
+        with self._naming():
+            return self.document.blocks[self.number].read_stored(offset, CHUNK)
+
+    def check_decodable(self) -> None:
+        """Raise ``DamagedFileError`` if the block cannot be decoded here, so that its content is unknown."""
+        with self._naming():
+            obstacle = self.document.blocks[self.number].obstacle
+        if obstacle:
+            compression = self.document.blocks[self.number].compression
+            sentence = f"cannot be compared: the compression {compression!r} is not known here"
+            raise DamagedFileError(sentence, path=self.document.path, block=self.number)
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except AsdffsError as err:
+            err.path = err.path or self.document.path
+            raise
+
+
+def size_or_none(document: Document, number: int) -> int | None:
+    """Return the size of the content of a block in bytes, or None if there is no such block."""
+    return Side(document, number).size if number < len(document.blocks) else None
+
 
 #: Returns some bytes from an offset on.
 Read = Callable[[int], bytes]

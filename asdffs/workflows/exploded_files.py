@@ -15,7 +15,7 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -35,14 +35,14 @@ from asdffs.errors import (
     StorageError,
 )
 from asdffs.storage import linux_calls
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Backend
 from asdffs.storage.copying import Stretch, misplaced, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.sidecars import temporary_prefix
-from asdffs.workflows.exploded_names import block_file_name
-from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
-from asdffs.workflows.external import find_externals
+from asdffs.workflows.assembling import can_share
+from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_sources
+from asdffs.workflows.references import find_externals
 
 _SUFFIX = ".tmp"
 
@@ -272,19 +272,3 @@ def _placed(file: ExplodedPart, stretch: Stretch, new: Backend) -> ExplodedPart:
     """Return ``file`` with its content moved so that the file system can share the bytes of ``stretch``."""
     gap = misplaced(stretch, new, len(file.prefix))
     return file.moved(gap + new.unit() if gap == 1 else gap)  # a comment has at least 2 bytes
-
-
-def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
-    """Return whether new files in ``folder`` can share the bytes of ``stretches``; tries it with the largest.
-
-    ``probe``: the name of a temporary file that is created and removed for the check.
-    """
-    largest = max(stretches, key=lambda stretch: stretch.length, default=None)
-    if largest is None:
-        return False
-    backend = folder.open(probe, writable=True, create=True)
-    try:
-        return folder.can_clone(largest.backend, backend)
-    finally:
-        backend.close()
-        folder.remove(probe)

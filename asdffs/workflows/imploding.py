@@ -30,8 +30,8 @@ from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.beneath import is_below
 from asdffs.storage.copying import probe_name
-from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
-from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
+from asdffs.workflows.assembling import Assembly, Part, RoomPolicy, can_share
+from asdffs.workflows.exploded_files import is_block_file, numbered
 
 
 @dataclass(frozen=True, slots=True)

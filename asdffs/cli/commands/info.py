@@ -25,7 +25,7 @@ from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import shown_name
 
 if TYPE_CHECKING:
-    from asdffs.workflows.external import External
+    from asdffs.workflows.references import External
 
 SUMMARY: Final = "list header, tree, padding, blocks, arrays and index"
 
@@ -165,7 +165,7 @@ def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
 def _externals(document: Document, arrays: Sequence[Ndarray]) -> list[dict[str, Any]]:
     if not any(isinstance(array.source, str) for array in arrays):
         return []
-    from asdffs.workflows.external import find_externals
+    from asdffs.workflows.references import find_externals
 
     return [_external(one) for one in find_externals(document, arrays)]
 

@@ -29,8 +29,7 @@ from asdffs.errors import UsageError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.urls import is_remote
 from asdffs.workflows.assembling import RoomPolicy
-from asdffs.workflows.cloud_profile import ROOM
-from asdffs.workflows.repacking import KEEP, Repacking, RepackOptions
+from asdffs.workflows.repacking import KEEP, ROOM, Repacking, RepackOptions
 
 SUMMARY: Final = "rewrite a file: compression, padding, alignment, index"
 logger = logging.getLogger(__name__)

@@ -42,16 +42,15 @@ from asdffs.errors import (
     StaleFileError,
     UnfinishedError,
 )
+from asdffs.features.watch.block_files import BlockFiles
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.format.text import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.tree.paths import Path
-from asdffs.workflows.block_files import BlockFiles
 from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
-from asdffs.workflows.exploded_names import block_file_name
-from asdffs.workflows.exploding import exploded_sources, moved_source, written_outline
+from asdffs.workflows.exploding import block_file_name, exploded_sources, moved_source, written_outline
 
 logger = logging.getLogger(__name__)
 

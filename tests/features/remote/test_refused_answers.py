@@ -27,8 +27,7 @@ from asdffs.features.remote import connections, web
 from asdffs.features.remote.transport import RequestError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.urls import RemoteOptions
-from asdffs.workflows.external import find_externals
-from asdffs.workflows.references import find_unresolved
+from asdffs.workflows.references import find_externals, find_unresolved
 
 HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 QUICK = RemoteOptions(timeout=2)

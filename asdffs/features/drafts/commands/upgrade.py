@@ -36,8 +36,8 @@ from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import each
 from asdffs.scheduling import CHUNK, WorkerThreads
 from asdffs.workflows.assembling import Part, RoomPolicy
+from asdffs.workflows.comparing import unified
 from asdffs.workflows.repacking import Repacking, RepackOptions
-from asdffs.workflows.text_difference import unified
 
 SUMMARY: Final = "convert a file of the drafts (0.1.0) to ASDF 1.6.0"
 logger = logging.getLogger(__name__)
