@@ -5,18 +5,18 @@ Changes nothing.  For one thread.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from asdffs.arrays.sources import resolve
+from asdffs.document.block import Block
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.report import Progress
 from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError, Remedy
-from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import NO_COMPRESSION
 from asdffs.printable import printable
 from asdffs.scheduling import CHUNK
 from asdffs.tree.values import ValueNode, read_values
@@ -64,6 +64,8 @@ def _range(start: int, stop: int) -> str:
     """Return the range as in a hunk header: lines count from 1; an empty range has the line before it."""
     return f"{start + 1 if stop > start else start},{stop - start}"
 
+
+T = TypeVar("T")
 
 #: The most pairs of collections to visit, for each collection of the trees.  Trees of the same form need one.
 _MOST_EACH: Final = 8
@@ -146,67 +148,44 @@ def _child(node: ValueNode, key: str | int) -> ValueNode | None:
     return node.value[key] if key < len(node.value) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a comparison: block ``number`` of ``document``.  Errors name its file."""
+class Side(NamedTuple):
+    """One side of a comparison: block ``number`` of ``document``."""
 
     document: Document
     number: int
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """The path of the file and the number of the block."""
-        return self.document.path, self.number
-
-    @property
-    def header(self) -> BlockHeader:
-        """The header of the block."""
-        with self._naming():
-            return self.document.blocks[self.number].header
-
-    @property
-    def size(self) -> int:
-        """The size of the content in bytes."""
-        with self._naming():
-            return self.document.blocks[self.number].size
-
-    @property
-    def stored_size(self) -> int:
-        """The number of stored bytes in the file."""
-        with self._naming():
-            return self.document.contents.stored_stretch(self.number).length
-
-    def read(self, offset: int) -> bytes:
-        """Return up to ``CHUNK`` bytes of the content from ``offset``."""
-        with self._naming():
-            return self.document.blocks[self.number].read_at(offset, CHUNK)
-
-    def read_stored(self, offset: int) -> bytes:
-        """Return up to ``CHUNK`` stored bytes from ``offset``."""
-        with self._naming():
-            return self.document.blocks[self.number].read_stored(offset, CHUNK)
-
-    def check_decodable(self) -> None:
-        """Raise ``DamagedFileError`` if the block cannot be decoded here, so that its content is unknown."""
-        with self._naming():
-            obstacle = self.document.blocks[self.number].obstacle
-        if obstacle:
-            compression = self.document.blocks[self.number].compression
-            sentence = f"cannot be compared: the compression {compression!r} is not known here"
-            raise DamagedFileError(sentence, path=self.document.path, block=self.number)
-
-    @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
+    def ask(self, question: Callable[[Block], T]) -> T:
+        """Return what ``question`` returns for the block; an error names the file."""
         try:
-            yield
+            return question(self.document.blocks[self.number])
         except AsdffsError as err:
             err.path = err.path or self.document.path
             raise
 
+    def size(self) -> int | None:
+        """Return the size of the content in bytes; None if there is no such block."""
+        return self.ask(lambda block: block.size) if self.number < len(self.document.blocks) else None
 
-def size_or_none(document: Document, number: int) -> int | None:
-    """Return the size of the content of a block in bytes, or None if there is no such block."""
-    return Side(document, number).size if number < len(document.blocks) else None
+    def stored(self) -> tuple[bytes, int, int, int]:
+        """Return compression, size of the content, stored bytes as the header has them, and those in the file."""
+        header = self.ask(lambda block: block.header)
+        there = self.ask(lambda block: self.document.contents.stored_stretch(self.number).length)
+        return header.compression, header.data_size, header.used_size, there
+
+    def read(self, offset: int) -> bytes:
+        """Return up to ``CHUNK`` bytes of the content from ``offset``."""
+        return self.ask(lambda block: block.read_at(offset, CHUNK))
+
+    def read_stored(self, offset: int) -> bytes:
+        """Return up to ``CHUNK`` stored bytes from ``offset``."""
+        return self.ask(lambda block: block.read_stored(offset, CHUNK))
+
+    def check_decodable(self) -> None:
+        """Raise ``DamagedFileError`` if the block cannot be decoded here, so that its content is unknown."""
+        if self.ask(lambda block: block.obstacle):
+            compression = self.document.blocks[self.number].compression
+            sentence = f"cannot be compared: the compression {compression!r} is not known here"
+            raise DamagedFileError(sentence, path=self.document.path, block=self.number)
 
 
 #: Returns some bytes from an offset on.
@@ -283,9 +262,9 @@ class Comparison:
     def blocks(self) -> Iterator[BlockDifference]:
         """Yield the blocks of the same number with different content.  Raises ``DamagedBlockError``, ``OSError``."""
         for number in range(max(len(self._a.blocks), len(self._b.blocks))):
-            a, b = size_or_none(self._a, number), size_or_none(self._b, number)
-            blocks = Side(self._a, number), Side(self._b, number)
-            first = None if a is None or b is None else self._compare_known(*blocks)
+            one, other = Side(self._a, number), Side(self._b, number)
+            a, b = one.size(), other.size()
+            first = None if a is None or b is None else self._compare_known(one, other)
             if a is None or b is None or first is not None:
                 yield BlockDifference(number, a, b, first)
 
@@ -323,22 +302,21 @@ class Comparison:
 
         If one content begins with all of the other, this is the size of the shorter one.
         """
-        key = a.key, b.key
+        key = (a.document.path, a.number), (b.document.path, b.number)
         if key not in self._known:
             self._known[key] = self._first_difference(a, b)
         return self._known[key]
 
     def _first_difference(self, a: Side, b: Side) -> int | None:
         """Do the same as ``_compare_known``.  Blocks with equal stored bytes are not decoded."""
-        headers = a.header, b.header
-        alike = headers[0].compression == headers[1].compression and headers[0].data_size == headers[1].data_size
-        size = headers[0].used_size
-        alike = alike and size == headers[1].used_size == a.stored_size == b.stored_size
-        if headers[0].compressed and alike and self._compare(a.read_stored, b.read_stored, size, a.number) is None:
+        stored = a.stored()
+        compression, _, size, there = stored
+        alike = compression != NO_COMPRESSION and stored == b.stored() and size == there
+        if alike and self._compare(a.read_stored, b.read_stored, size, a.number) is None:
             return None
-        for block in (a, b):
-            block.check_decodable()
-        return self._compare(a.read, b.read, max(a.size, b.size), a.number)
+        for side in (a, b):
+            side.check_decodable()
+        return self._compare(a.read, b.read, max(a.size() or 0, b.size() or 0), a.number)
 
     def _compare(self, read_a: Read, read_b: Read, size: int, number: int) -> int | None:
         with self._progress.over("comparing", size, number) as step:
