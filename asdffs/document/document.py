@@ -25,9 +25,10 @@ from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.report import Report
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, NoRoomError, TreeChangedError
+from asdffs.format.block_scan import drive
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
-from asdffs.format.scanner import drive, scan_layout
+from asdffs.format.scanner import scan_layout
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Backend, Folder
 from asdffs.tree.tape import StoppedError, Tape

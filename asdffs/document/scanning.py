@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from asdffs import registry
 from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
+from asdffs.format.block_scan import drive
 from asdffs.format.container import Container, Embedded
 from asdffs.format.layout import Layout
-from asdffs.format.scanner import drive, scan_layout, scan_text_end
+from asdffs.format.scanner import scan_layout, scan_text_end
 from asdffs.format.text import Header
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder

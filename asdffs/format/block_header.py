@@ -166,6 +166,10 @@ class BlockHeader(NamedTuple):
         """The number of bytes from the magic to the first byte of the content."""
         return BLOCK_PREFIX_SIZE + self.header_size
 
+    def end(self, offset: int) -> int:
+        """Return where the allocation ends of a block that begins at ``offset``."""
+        return offset + self.full_size + self.allocated_size
+
     @property
     def stored_flags(self) -> int:
         """The flags as they are written.
@@ -299,5 +303,4 @@ def _check_sizes(header: BlockHeader, offset: int) -> None:
         sentence = "it states a size of 2^63 bytes or more, which no file can have"
     else:
         return
-    end = offset + header.full_size + header.allocated_size
-    raise DamagedBlockError(sentence, offset=offset).ending(end)
+    raise DamagedBlockError(sentence, offset=offset).ending(header.end(offset))

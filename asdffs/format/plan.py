@@ -217,7 +217,7 @@ def plan_block_append(
     for header in headers:
         raw = padding + build_block_header(header)
         writes.append(Write(start - len(padding), raw))
-        end = start + header.full_size + header.allocated_size
+        end = header.end(start)
         new, start, padding = new.with_block(start, end), end, b""
     return Plan(layout.size, new.size, tuple(writes), steady=layout.text_end), new
 

@@ -162,7 +162,7 @@ def _check_place(document: Document, number: int, header: BlockHeader) -> Iterat
     if header.streamed and number + 1 < len(document.blocks):
         yield Finding(Level.ERROR, "a streamed block is not the last one", number, document.blocks[number].offset)
     elif not header.streamed and number + 1 < len(document.blocks):
-        end = document.blocks[number].offset + header.full_size + header.allocated_size
+        end = header.end(document.blocks[number].offset)
         unused = document.blocks[number + 1].offset - end
         if unused:
             sentence = f"{unused} bytes between this block and the next belong to neither"

@@ -23,7 +23,7 @@ from asdffs.codecs import seeking
 from asdffs.document.blocks import committing
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
-from asdffs.format.scanner import drive, scan_block_header
+from asdffs.format.block_scan import drive, scan_block_header
 from asdffs.storage import journal
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))

@@ -29,8 +29,9 @@ from asdffs.errors import (
     RecoveryError,
     StaleFileError,
 )
+from asdffs.format.block_scan import drive
 from asdffs.format.plan import Plan, Write
-from asdffs.format.scanner import drive, scan_layout
+from asdffs.format.scanner import scan_layout
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import Fill, make_record
 from asdffs.storage.recovery import Outcome, recover

@@ -124,7 +124,8 @@ def test_warnings_for_sources_and_shapes(tmp_path: Path) -> None:
 
 def test_opening_costs_the_same_for_any_number_of_blocks(tmp_path: Path) -> None:
     """With a valid index: the head, the index, two headers, and those of the first 128 entries, in two reads each."""
-    from asdffs.format.scanner import drive, scan_layout
+    from asdffs.format.block_scan import drive
+    from asdffs.format.scanner import scan_layout
 
     for count in (10, 1000):
         whole = odd_file(blocks=[block_bytes(bytes(500))] * count)

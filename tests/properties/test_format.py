@@ -15,9 +15,10 @@ from support.samples import DATA, MASK, ODD_FILES, TREE, block_bytes, odd_file
 
 from asdffs.format.block_header import BlockHeader, build_block_header, parse_block_header
 from asdffs.format.block_index import build_block_index, parse_block_index
+from asdffs.format.block_scan import drive, scan_blocks
 from asdffs.format.layout import Layout, Padding, RegionKind
 from asdffs.format.plan import plan_cut_tail, plan_index, plan_text
-from asdffs.format.scanner import drive, scan_blocks, scan_layout
+from asdffs.format.scanner import scan_layout
 from asdffs.format.text import difference
 
 sizes = st.integers(0, 2**63 - 1)

@@ -30,8 +30,8 @@ from asdffs.errors import AsdffsError, MissingFileError
 from asdffs.features.datasets.references import changed_files
 from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.format.block_index import find_index_start, parse_block_index
+from asdffs.format.block_scan import drive, scan_block_header
 from asdffs.format.plan import Move, Plan, Write
-from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage.backend import PhysicalExtent
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal

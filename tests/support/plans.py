@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from asdffs.format.block_header import RULES_1, BlockRules
+from asdffs.format.block_scan import drive
 from asdffs.format.layout import Layout
 from asdffs.format.plan import Plan
-from asdffs.format.scanner import drive, scan_layout
+from asdffs.format.scanner import scan_layout
 from asdffs.format.text import Header
 from asdffs.registry import each
 

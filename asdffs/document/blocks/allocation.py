@@ -82,7 +82,7 @@ class Allocation:
         old = table.header(number)
         if header.allocated_size == old.allocated_size:
             header = self._within_file(number, header)
-        end = table.offset(number) + header.full_size + header.allocated_size
+        end = header.end(table.offset(number))
         moved = header.allocated_size != old.allocated_size or end > table.layout.size
         plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
         layout = table.layout._replace(size=plan.new_size, blocks_end=end) if moved else table.layout

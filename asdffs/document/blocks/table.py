@@ -18,8 +18,8 @@ from typing import Final
 from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.errors import DamagedBlockError, NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, new_header
+from asdffs.format.block_scan import drive, scan_block_header, scan_blocks
 from asdffs.format.layout import Layout, Span
-from asdffs.format.scanner import drive, scan_block_header, scan_blocks
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Backend
 
@@ -192,7 +192,7 @@ class BlockTable:
         self._changes.note(BLOCKS)
 
     def _end(self, number: int, header: BlockHeader) -> int:
-        return self.offset(number) + header.full_size + header.allocated_size
+        return header.end(self.offset(number))
 
     def _read(self, number: int) -> BlockHeader:
         """Read a header.  Raises ``DamagedBlockError``, also if the block reaches into the next one."""

@@ -18,8 +18,8 @@ from asdffs.errors import AsdffsError, MissingFileError, reason_of
 from asdffs.failures import Failure, attempt
 from asdffs.features.catalog.chunks import WEIGHT, Packed, Packer
 from asdffs.features.catalog.store import FileRow
+from asdffs.format.block_scan import drive, scan_block_header
 from asdffs.format.layout import Layout
-from asdffs.format.scanner import drive, scan_block_header
 from asdffs.format.text import standard_version
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import Backend, Folder
