@@ -14,8 +14,7 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
-from asdffs.format.block_scan import scan_block_header
-from asdffs.format.block_scan import drive
+from asdffs.format.block_scan import drive, scan_block_header
 from asdffs.storage.open_file import STRATEGIES
 
 NAME = "f.asdf"
