@@ -43,8 +43,8 @@ from asdffs.errors import (
     UnfinishedError,
 )
 from asdffs.features.watch.block_files import BlockFiles
-from asdffs.format.scanner import scan_layout
 from asdffs.format.block_scan import drive
+from asdffs.format.scanner import scan_layout
 from asdffs.format.text import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
