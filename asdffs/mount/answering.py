@@ -21,8 +21,7 @@ from asdffs.errors import AsdffsError
 from asdffs.mount.answers import ANSWER, SILENT, errno_of
 from asdffs.mount.loop import FairLock
 from asdffs.mount.operations import HELPERS, Operations
-from asdffs.mount.protocol import GETATTR_HANDLE, MalformedError, Opcode
-from asdffs.mount.requests import REQUESTS, Header
+from asdffs.mount.protocol import GETATTR_HANDLE, REQUESTS, Header, MalformedError, Opcode
 from asdffs.mount.session import RequestBuffer, Session
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Area

@@ -14,8 +14,7 @@ from struct import Struct
 from typing import Final
 
 from asdffs import errors
-from asdffs.mount.protocol import NOTIFY_INODE, SetFlag
-from asdffs.mount.requests import SetAttributes
+from asdffs.mount.protocol import NOTIFY_INODE, SetAttributes, SetFlag
 from asdffs.vfs.attributes import Attributes, Kind
 
 # -- structures -----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Serves one mount from start to end.
+"""Serves one mount from start to end: what it shows (one file, or an archive), and the process that shows it.
 
 After the unmount, it finishes the file while it still holds the file lock, and leaves a report.
 """
@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
@@ -25,14 +25,16 @@ from asdffs.document.saves.history import Places
 from asdffs.errors import MountError
 from asdffs.mount.answering import Answerer
 from asdffs.mount.binding import Binding, Mounted
-from asdffs.mount.content import Content, Site
 from asdffs.mount.dropper import PageDropper
+from asdffs.mount.invalidate import Invalidator, Notifications
 from asdffs.mount.loop import Loop
-from asdffs.mount.notifications import Notifications
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.session import Passthrough, Session
 from asdffs.storage.mount_table import pid_namespace, topmost
+from asdffs.storage.watch import Watch
+from asdffs.vfs.areas import Areas
+from asdffs.vfs.served_file import OpenedFile, ServedFile
 
 if TYPE_CHECKING:
     from asdffs.mount.watchdog import Watchdog
@@ -53,6 +55,102 @@ _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
 #: Read-ahead in KiB.  More makes splice fail: a pipe holds 1 MiB, and the answer has a header.
 _READ_AHEAD = 896
+
+
+#: Delay before the next look, in seconds, if another program changed the file during a change of ours.
+_AGAIN = 0.2
+
+
+class Site(NamedTuple):
+    """Where content is served.  ``mountpoint``: absolute.  ``note``: process, mount point and binding.
+
+    ``facts``: the same and more, for ``status.json``.
+    """
+
+    mountpoint: str
+    options: MountOptions
+    loop: Loop
+    notifications: Notifications
+    dropper: PageDropper
+    passthrough: Passthrough | None
+    note: dict[str, Any]
+    facts: dict[str, Any]
+
+
+class Content(Protocol):
+    """What a mount shows.  ``path``: of the file or directory.  ``places``: where its report goes."""
+
+    path: str
+    places: Places
+    areas: Areas
+
+    def start(self) -> None:
+        """Begin to look for changes by other programs: the mount is ready."""
+
+    def stop(self) -> None:
+        """End that: the mount is gone."""
+
+    def end(self) -> Outcome:
+        """Finish all files, and keep unsaved work beside them."""
+
+
+class FileContent:
+    """One file.  ``opened`` stays open after ``end``."""
+
+    def __init__(self, opened: OpenedFile, site: Site) -> None:
+        self.path = opened.document.path
+        self.places = opened.places
+        opened.document.report.note_mount(site.facts)
+        kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
+        self._served = ServedFile(opened, site.options.shown, kernel, site.note)
+        self.areas = Areas(self._served.vfs)
+        self._others = _OtherWriters(self._served, site.loop)
+
+    def start(self) -> None:
+        """See ``Content``."""
+        self._others.start()
+        self._served.look_at_tree()
+
+    def stop(self) -> None:
+        """See ``Content``."""
+        self._others.stop()
+
+    def end(self) -> Outcome:
+        """See ``Content``."""
+        return self._served.end()
+
+
+class _OtherWriters:
+    """Watches for other programs that change the file.
+
+    The loop looks at the file when its directory changes, and tells the kernel after each look.
+    """
+
+    def __init__(self, served: ServedFile, loop: Loop) -> None:
+        self._vfs = served.vfs
+        self._loop = loop
+        self._watch = Watch(served.document.path, lambda: loop.post(self._look))
+
+    def start(self) -> None:
+        """Start to watch.  Call it once the mount is ready."""
+        if not self._vfs.document.is_remote:
+            self._watch.start()
+
+    def stop(self) -> None:
+        """Stop to watch.  Call it when the mount is gone."""
+        self._watch.stop()
+
+    def _look(self) -> None:
+        """Look for changes by other programs.  The caller holds the main lock."""
+        settled = self._vfs.foreign.look()
+        self._vfs.tell_changes(wait=False)
+        if not settled:  # a change of ours is under way: look again afterwards
+            again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
+            again.daemon = True
+            again.start()
+
+
+# -- the process ----------------------------------------------------------------
 
 
 def serve(

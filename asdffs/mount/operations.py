@@ -22,7 +22,7 @@ from asdffs.errors import (
     NotPermittedError,
     NotSupportedError,
 )
-from asdffs.mount import protocol, requests
+from asdffs.mount import protocol
 from asdffs.mount.answers import (
     ATTRIBUTES,
     ENTRY,
@@ -39,8 +39,7 @@ from asdffs.mount.answers import (
 )
 from asdffs.mount.caller import was_killed
 from asdffs.mount.loop import Loop
-from asdffs.mount.protocol import OpenFlag, SetFlag
-from asdffs.mount.requests import Header
+from asdffs.mount.protocol import Header, OpenFlag, SetFlag
 from asdffs.mount.session import Passthrough
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Areas, check_same, document_of
@@ -84,7 +83,7 @@ class Operations:
 
     # -- items ----------------------------------------------------------------------
 
-    def lookup(self, place: Place, header: Header, asked: requests.Name) -> Answer:
+    def lookup(self, place: Place, header: Header, asked: protocol.Name) -> Answer:
         """Return the entry of a directory."""
         return self._entry(place, *place.area.lookup(place.item, asked.name))
 
@@ -95,16 +94,16 @@ class Operations:
         kept = _KEPT if shown.steady and alone else _NOT_KEPT
         return _entry_of(number, 0, _KEPT[0], kept[0], _KEPT[1], kept[1]) + status(shown)
 
-    def forget(self, place: None, header: Header, asked: requests.Forget) -> None:
+    def forget(self, place: None, header: Header, asked: protocol.Forget) -> None:
         """Record that the kernel forgets an item.  It expects no answer."""
         self.areas.forget(header.node, asked.lookups)
 
-    def forget_many(self, place: None, header: Header, asked: requests.BatchForget) -> None:
+    def forget_many(self, place: None, header: Header, asked: protocol.BatchForget) -> None:
         """Record that the kernel forgets several items.  It expects no answer."""
-        for number, count in requests.pairs(asked):
+        for number, count in protocol.pairs(asked):
             self.areas.forget(number, count)
 
-    def getattr(self, place: Place, header: Header, asked: requests.GetAttributes) -> Answer:
+    def getattr(self, place: Place, header: Header, asked: protocol.GetAttributes) -> Answer:
         """Return attributes."""
         handle = asked.handle if asked.flags & protocol.GETATTR_HANDLE else None
         shown = place.area.attributes(place.item, handle)
@@ -112,7 +111,7 @@ class Operations:
         kept = _KEPT if shown.steady and self._loop.alone else _NOT_KEPT
         return _attributes_of(*kept) + status(shown)
 
-    def setattr(self, place: Place, header: Header, asked: requests.SetAttributes) -> Answer:
+    def setattr(self, place: Place, header: Header, asked: protocol.SetAttributes) -> Answer:
         """Set mode, owner, size and times; return the attributes."""
         vfs, item, valid = document_of(place), place.item, asked.valid
         handle = asked.handle if valid & SetFlag.HANDLE else None
@@ -128,11 +127,11 @@ class Operations:
             vfs.utimens(item, *times_of(asked))
         return _attributes_of(*_NOT_KEPT) + status(vfs.attributes(item, handle))
 
-    def readlink(self, place: Place, header: Header, asked: requests.Nothing) -> Answer:
+    def readlink(self, place: Place, header: Header, asked: protocol.Nothing) -> Answer:
         """Return the target of a symbolic link."""
         return os.fsencode(place.area.readlink(place.item))
 
-    def statfs(self, place: Place, header: Header, asked: requests.Nothing) -> Answer:
+    def statfs(self, place: Place, header: Header, asked: protocol.Nothing) -> Answer:
         """Return the statistics of the file system that holds the bytes."""
         found = os.statvfs(place.area.stored_in)
         free = found.f_bfree, found.f_bavail, found.f_files, found.f_ffree
@@ -140,23 +139,23 @@ class Operations:
 
     # -- names ----------------------------------------------------------------------
 
-    def mknod(self, place: Place, header: Header, asked: requests.Nothing) -> Answer:
+    def mknod(self, place: Place, header: Header, asked: protocol.Nothing) -> Answer:
         """Raise ``EPERM``: ``create`` makes regular files, and there are no other kinds."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
-    def mkdir(self, place: Place, header: Header, asked: requests.MakeDirectory) -> Answer:
+    def mkdir(self, place: Place, header: Header, asked: protocol.MakeDirectory) -> Answer:
         """Create a directory."""
         vfs = document_of(place)
         node = vfs.names.mkdir(place.item, asked.name, asked.mode, User(header.user, header.group))
         return self._entry(place, node, vfs.attributes(node))
 
-    def symlink(self, place: Place, header: Header, asked: requests.Symlink) -> Answer:
+    def symlink(self, place: Place, header: Header, asked: protocol.Symlink) -> Answer:
         """Create a symbolic link."""
         vfs = document_of(place)
         node = vfs.names.symlink(place.item, asked.name, asked.target, User(header.user, header.group))
         return self._entry(place, node, vfs.attributes(node))
 
-    def link(self, place: Place, header: Header, asked: requests.Link) -> Answer:
+    def link(self, place: Place, header: Header, asked: protocol.Link) -> Answer:
         """Give a file an additional name."""
         vfs, other = document_of(place), self.areas.enter(asked.node)
         try:
@@ -166,19 +165,19 @@ class Operations:
         finally:
             self.areas.leave(other)
 
-    def unlink(self, place: Place, header: Header, asked: requests.Name) -> Answer:
+    def unlink(self, place: Place, header: Header, asked: protocol.Name) -> Answer:
         """Remove a name."""
         document_of(place).names.unlink(place.item, asked.name)
         return b""
 
-    def rmdir(self, place: Place, header: Header, asked: requests.Name) -> Answer:
+    def rmdir(self, place: Place, header: Header, asked: protocol.Name) -> Answer:
         """Remove an empty directory."""
         document_of(place).names.rmdir(place.item, asked.name)
         return b""
 
-    def rename(self, place: Place, header: Header, asked: requests.Rename | requests.Rename2) -> Answer:
+    def rename(self, place: Place, header: Header, asked: protocol.Rename | protocol.Rename2) -> Answer:
         """Rename within one document.  RENAME_NOREPLACE is the only supported flag."""
-        flags = asked.flags if isinstance(asked, requests.Rename2) else 0
+        flags = asked.flags if isinstance(asked, protocol.Rename2) else 0
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
         vfs, target = document_of(place), self.areas.enter(asked.directory)
@@ -193,11 +192,11 @@ class Operations:
 
     # -- directories ------------------------------------------------------------------
 
-    def opendir(self, place: Place, header: Header, asked: requests.Open) -> Answer:
+    def opendir(self, place: Place, header: Header, asked: protocol.Open) -> Answer:
         """Open a directory."""
         return OPENED.pack(self.areas.opened(place, place.area.opendir(place.item)), 0, 0)
 
-    def readdirplus(self, place: Place, header: Header, asked: requests.Read) -> Answer:
+    def readdirplus(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
         """Return entries with attributes from ``asked.offset`` on, as many as fit."""
         found, room = [], asked.size
         for entry in self._listed(place, asked.handle, asked.offset):
@@ -226,13 +225,13 @@ class Operations:
                 entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
                 yield self._entry(place, *found) + entry
 
-    def releasedir(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
+    def releasedir(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Close a directory."""
         place.area.closedir(asked.handle)
         self.areas.closed(asked.handle)
         return b""
 
-    def fsyncdir(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
+    def fsyncdir(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Finish the files of the area if this is its root (``sync MNT``).  Else there is nothing to sync."""
         if place.area.is_root(asked.handle):
             place.area.finish()
@@ -240,7 +239,7 @@ class Operations:
 
     # -- files ------------------------------------------------------------------------
 
-    def open(self, place: Place, header: Header, asked: requests.Open) -> Answer:
+    def open(self, place: Place, header: Header, asked: protocol.Open) -> Answer:
         """Open a file; O_TRUNC also cuts it."""
         if self._is_helper(header.process):
             return _opened_by_helper(asked.flags)
@@ -284,7 +283,7 @@ class Operations:
         before, inode.cached = inode.cached, (shown.size, shown.mtime_ns)
         return before == inode.cached
 
-    def create(self, place: Place, header: Header, asked: requests.Create) -> Answer:
+    def create(self, place: Place, header: Header, asked: protocol.Create) -> Answer:
         """Create and open a file."""
         vfs = document_of(place)
         by = User(header.user, header.group)
@@ -294,12 +293,12 @@ class Operations:
             entry = self._entry(place, node, vfs.attributes(node))
             return entry + self._opened(created, handle, write=True)
 
-    def read(self, place: Place, header: Header, asked: requests.Read) -> Answer:
+    def read(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
         """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
         found: bytes | Extent = place.area.read(asked.handle, asked.offset, asked.size)
         return found if self._loop.alone else read_bytes(found)
 
-    def write(self, place: Place, header: Header, asked: requests.Write) -> Answer:
+    def write(self, place: Place, header: Header, asked: protocol.Write) -> Answer:
         """Write all of the bytes."""
         vfs, payload = document_of(place), asked.payload[: asked.size]
         mapped = bool(asked.flags & protocol.WRITE_CACHE)
@@ -309,18 +308,18 @@ class Operations:
             vfs.write(asked.handle, asked.offset, payload, mapped=mapped)
         return _written(len(payload))
 
-    def flush(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
+    def flush(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
         handle = asked.handle
         place.area.flush(handle, killed=place.area.is_dirty(handle) and was_killed(header.process))
         return b""
 
-    def fsync(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
+    def fsync(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Make one file durable."""
         place.area.fsync(asked.handle)
         return b""
 
-    def release(self, place: Place, header: Header, asked: requests.Handle) -> Answer:
+    def release(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Close a handle after its last file descriptor."""
         try:
             if self._passthrough is not None and place.area.whole(asked.handle) is not None:
@@ -330,7 +329,7 @@ class Operations:
             self.areas.closed(asked.handle)
         return b""
 
-    def fallocate(self, place: Place, header: Header, asked: requests.Allocate) -> Answer:
+    def fallocate(self, place: Place, header: Header, asked: protocol.Allocate) -> Answer:
         """Reserve space, or with PUNCH_HOLE or ZERO_RANGE write zeros."""
         if asked.mode & ~_FALLOCATE_MODES:
             raise NotSupportedError("this kind of fallocate is not supported")
@@ -338,38 +337,38 @@ class Operations:
         document_of(place).allocate(asked.handle, asked.offset, asked.length, keep_size=keep, zero=zero)
         return b""
 
-    def ioctl(self, place: None, header: Header, asked: requests.Nothing) -> int:
+    def ioctl(self, place: None, header: Header, asked: protocol.Nothing) -> int:
         """Return ``ENOTTY``: open() of Python asks each file whether it is a terminal."""
         return errno.ENOTTY
 
     # -- extended attributes ------------------------------------------------------------
 
-    def listxattr(self, place: Place, header: Header, asked: requests.ListAttributes) -> Answer:
+    def listxattr(self, place: Place, header: Header, asked: protocol.ListAttributes) -> Answer:
         """Return the names of the extended attributes."""
         return fitting(b"".join(os.fsencode(name) + b"\0" for name in place.area.xattrs(place.item)), asked.size)
 
-    def getxattr(self, place: Place, header: Header, asked: requests.GetAttribute) -> Answer:
+    def getxattr(self, place: Place, header: Header, asked: protocol.GetAttribute) -> Answer:
         """Return an extended attribute.  The kernel asks for security.capability before each write."""
         if not asked.name.startswith(_USER_ATTRIBUTES):
             raise ForeignAttributeError("only extended attributes of users are here")
         return fitting(place.area.xattr(place.item, asked.name), asked.size)
 
-    def setxattr(self, place: Place, header: Header, asked: requests.SetAttribute) -> Answer:
+    def setxattr(self, place: Place, header: Header, asked: protocol.SetAttribute) -> Answer:
         """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
         document_of(place).set_xattr(place.item, asked.name, bytes(asked.value[: asked.size]))
         return b""
 
-    def removexattr(self, place: Place, header: Header, asked: requests.Name) -> Answer:
+    def removexattr(self, place: Place, header: Header, asked: protocol.Name) -> Answer:
         """Refuse to remove an extended attribute, because ours describe the file."""
         if asked.name in place.area.xattrs(place.item):
             raise NotPermittedError(f"{asked.name} describes the file and cannot be removed", path=place.item.path)
         raise ForeignAttributeError(f"the attribute {asked.name!r} cannot be removed")
 
-    def interrupt(self, place: None, header: Header, asked: requests.Interrupt) -> None:
+    def interrupt(self, place: None, header: Header, asked: protocol.Interrupt) -> None:
         """Record that the program of a request got a signal.  The kernel expects no answer."""
         self._loop.interrupt(asked.unique)
 
-    def destroy(self, place: None, header: Header, asked: requests.Nothing) -> Answer:
+    def destroy(self, place: None, header: Header, asked: protocol.Nothing) -> Answer:
         """Answer the last request of a mount, for which nothing is left to do."""
         return b""
 

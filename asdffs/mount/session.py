@@ -24,8 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from asdffs.errors import MountError
 from asdffs.mount.answers import answer, attributes_notice
-from asdffs.mount.protocol import PASSTHROUGH, InitFlag, MalformedError, Opcode
-from asdffs.mount.requests import HEADER, REQUESTS, Header, Init
+from asdffs.mount.protocol import HEADER, PASSTHROUGH, REQUESTS, Header, Init, InitFlag, MalformedError, Opcode
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ _CLOSE: Final = 1 << 30 | 4 << 16 | 229 << 8 | 2
 class RequestBuffer:
     """One request, and the memory for the requests of one thread.
 
-    ``body``: the bytes after the header, valid until the next request.  ``header``: see ``requests.Header``.
+    ``body``: the bytes after the header, valid until the next request.  ``header``: see ``protocol.Header``.
     ``since``: when the request came, by ``time.monotonic``.  ``interrupted``: its program got a signal since.
     """
 

@@ -17,7 +17,7 @@ import time
 import traceback
 from typing import Final, Protocol
 
-from asdffs.mount.notifications import Notifications
+from asdffs.mount.invalidate import Notifications
 from asdffs.printable import as_word
 from asdffs.storage.mount_table import topmost
 

@@ -20,7 +20,10 @@ Found = tuple[Item, Attributes]
 
 
 class Area(Protocol):
-    """The operations that change nothing, on items of the area; see ``Vfs`` for each."""
+    """The operations that change nothing, on items of the area; see ``Vfs`` for each.
+
+    Those with a body are for an area in which nothing is ever written.
+    """
 
     @property
     def root(self) -> Item:
@@ -43,7 +46,8 @@ class Area(Protocol):
         """Drop an item that the kernel does not need; return False if it has state that a new one would lack."""
 
     def put_away(self, inode: Inode) -> bool:
-        """Put the item of ``inode`` away; return False if it is needed, or could not be made again."""
+        """Put the item of ``inode`` away; return False if it is light, needed, or could not be made again."""
+        return False
 
     def attributes(self, item: Any, handle: int | None = None) -> Attributes:
         """Return the attributes of an item, or of an open file."""
@@ -77,6 +81,7 @@ class Area(Protocol):
 
     def is_dirty(self, handle: int) -> bool:
         """Return whether a program wrote through the handle since its last flush."""
+        return False
 
     def flush(self, handle: int, *, killed: bool) -> None:
         """Handle the close of a file descriptor."""
@@ -95,6 +100,7 @@ class Area(Protocol):
 
     def xattrs(self, item: Any) -> list[str]:
         """Return the names of the extended attributes."""
+        return []
 
     def xattr(self, item: Any, name: str) -> bytes:
         """Return the value of an extended attribute."""

@@ -18,11 +18,10 @@ from support.samples import odd_file
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.history import Places
 from asdffs.errors import InvalidArrayError, InvalidTreeError
-from asdffs.mount import requests
+from asdffs.mount import protocol
 from asdffs.mount.answers import OPENED
 from asdffs.mount.loop import Loop
-from asdffs.mount.protocol import Opcode, OpenFlag
-from asdffs.mount.requests import Read
+from asdffs.mount.protocol import Opcode, OpenFlag, Read
 from asdffs.storage.backend import Extent
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import Place
@@ -131,29 +130,29 @@ def test_helpers_have_the_pages_of_a_file_kept_or_dropped(kernel: Kernel) -> Non
     """The handle that they get is told from all others when they close it."""
     tree = kernel.node("/tree.yaml")
     for flags, kept in ((os.O_RDONLY, 0), (os.O_RDONLY | os.O_NONBLOCK, OpenFlag.KEEP_CACHE)):
-        answer = kernel.ask(Opcode.OPEN, tree, requests.Open(flags, 0), process=HELPER)
+        answer = kernel.ask(Opcode.OPEN, tree, protocol.Open(flags, 0), process=HELPER)
         handle, said, _ = OPENED.unpack(answer)
         assert said & OpenFlag.KEEP_CACHE == kept
-        assert kernel.ask(Opcode.FLUSH, tree, requests.Handle(handle)) == b""
-        assert kernel.ask(Opcode.RELEASE, tree, requests.Handle(handle)) == b""
+        assert kernel.ask(Opcode.FLUSH, tree, protocol.Handle(handle)) == b""
+        assert kernel.ask(Opcode.RELEASE, tree, protocol.Handle(handle)) == b""
 
 
 @pytest.mark.parametrize("name", ["security.capability", "system.posix_acl_access", "trusted.user.x", "user"])
 def test_attributes_that_no_file_has_are_refused(kernel: Kernel, name: str) -> None:
     """The kernel asks for security.capability before each write."""
     with pytest.raises(OSError, match="not supported"):
-        kernel.ask(Opcode.GETXATTR, kernel.node("/blocks/0000.bin"), requests.GetAttribute(64, name))
+        kernel.ask(Opcode.GETXATTR, kernel.node("/blocks/0000.bin"), protocol.GetAttribute(64, name))
 
 
 def test_sizes_of_attributes(kernel: Kernel) -> None:
     node, name = kernel.node("/blocks/0000.bin"), "user.asdf.index"
-    assert kernel.ask(Opcode.GETXATTR, node, requests.GetAttribute(64, name)) == b"0"
-    assert kernel.ask(Opcode.GETXATTR, node, requests.GetAttribute(0, name)) == struct.pack("=II", 1, 0)
-    names = kernel.ask(Opcode.LISTXATTR, node, requests.ListAttributes(4096))
+    assert kernel.ask(Opcode.GETXATTR, node, protocol.GetAttribute(64, name)) == b"0"
+    assert kernel.ask(Opcode.GETXATTR, node, protocol.GetAttribute(0, name)) == struct.pack("=II", 1, 0)
+    names = kernel.ask(Opcode.LISTXATTR, node, protocol.ListAttributes(4096))
     assert name.encode() in names.split(b"\0")
     for size in (1, len(names) - 1):
         with pytest.raises(OSError, match="out of range"):
-            kernel.ask(Opcode.LISTXATTR, node, requests.ListAttributes(size))
+            kernel.ask(Opcode.LISTXATTR, node, protocol.ListAttributes(size))
 
 
 def test_no_file_is_a_terminal(kernel: Kernel) -> None:
@@ -197,7 +196,7 @@ def test_a_request_that_is_too_short_is_an_error(kernel: Kernel, caplog: pytest.
 def test_who_may_use_a_mount_with_allow_root(tmp_path: Path, user: int, code: int) -> None:
     kernel = Kernel(tmp_path, users=(0, os.getuid()))
     try:
-        found = kernel.answer(request(Opcode.GETATTR, 1, requests.GetAttributes(0, 0), user=user))
+        found = kernel.answer(request(Opcode.GETATTR, 1, protocol.GetAttributes(0, 0), user=user))
         assert found is not None
         assert found[0] == code
         read = kernel.answer(request(Opcode.READ, 5, Read(1, 0, 10), user=user))
@@ -224,10 +223,10 @@ def test_regression_one_file_that_cannot_be_shown_hid_its_directory(
 
 def test_regression_a_listing_had_a_file_that_was_removed_since_it_began(kernel: Kernel) -> None:
     """With a number that no file has."""
-    kernel.ask(Opcode.CREATE, 1, requests.Create(os.O_RDWR, 0o644, 0, "scratch-file"))
+    kernel.ask(Opcode.CREATE, 1, protocol.Create(os.O_RDWR, 0o644, 0, "scratch-file"))
     handle, *_ = OPENED.unpack(kernel.ask(Opcode.OPENDIR, 1, opening()))
     assert b"scratch-file" in kernel.ask(Opcode.READDIRPLUS, 1, Read(handle, 0, 4096))
-    kernel.ask(Opcode.UNLINK, 1, requests.Name("scratch-file"))
+    kernel.ask(Opcode.UNLINK, 1, protocol.Name("scratch-file"))
     assert b"scratch-file" not in kernel.ask(Opcode.READDIRPLUS, 1, Read(handle, 1, 4096))
 
 
@@ -243,12 +242,12 @@ def test_regression_an_open_that_fails_at_its_end_left_a_handle(
         raise InvalidArrayError("damaged")
 
     monkeypatch.setattr(Vfs, "attributes", damaged)
-    made = requests.Create(os.O_RDWR, 0o644, 0, "x")
+    made = protocol.Create(os.O_RDWR, 0o644, 0, "x")
     with pytest.raises(OSError, match="Input/output error"):
         kernel.ask(*((Opcode.CREATE, 1, made) if create else (Opcode.OPEN, tree, opening())))
     assert not handles.any
     assert kernel.answerer._areas.handles == before
 
 
-def opening() -> requests.Open:
-    return requests.Open(os.O_RDONLY, 0)
+def opening() -> protocol.Open:
+    return protocol.Open(os.O_RDONLY, 0)

@@ -21,8 +21,7 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.history import Places
 from asdffs.errors import StaleFileError
 from asdffs.mount.loop import Loop
-from asdffs.mount.protocol import Opcode
-from asdffs.mount.requests import GetAttributes, Name, Read, Write
+from asdffs.mount.protocol import GetAttributes, Name, Opcode, Read, Write
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.handles import FastPath

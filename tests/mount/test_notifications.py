@@ -20,11 +20,9 @@ from asdffs.document.saves.history import Places
 from asdffs.mount import invalidate
 from asdffs.mount.answers import OPENED
 from asdffs.mount.dropper import PageDropper
-from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.invalidate import Invalidator, Notifications
 from asdffs.mount.loop import Loop
-from asdffs.mount.notifications import Notifications
-from asdffs.mount.protocol import Opcode, SetFlag
-from asdffs.mount.requests import GetAttributes, Handle, Open, SetAttributes, Write
+from asdffs.mount.protocol import GetAttributes, Handle, Opcode, Open, SetAttributes, SetFlag, Write
 from asdffs.mount.watchdog import Watchdog
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import ROOT

@@ -12,10 +12,19 @@ from typing import Any
 import pytest
 from support.requests import packed
 
-from asdffs.mount import answers, requests, session
+from asdffs.mount import answers, protocol, session
 from asdffs.mount.answering import TABLE
-from asdffs.mount.protocol import InitFlag, MalformedError, Opcode
-from asdffs.mount.requests import HEADER, REQUESTS, BatchForget, Header, Init, Layout
+from asdffs.mount.protocol import (
+    HEADER,
+    REQUESTS,
+    BatchForget,
+    Header,
+    Init,
+    InitFlag,
+    Layout,
+    MalformedError,
+    Opcode,
+)
 
 #: The sizes of the structures in linux/fuse.h.
 SIZES = {
@@ -116,10 +125,10 @@ def test_a_known_request_byte_by_byte() -> None:
 
 def test_nodes_that_are_forgotten_together() -> None:
     nodes = struct.pack("=QQQQ", 5, 1, 6, 2)
-    assert list(requests.pairs(BatchForget(2, memoryview(nodes)))) == [(5, 1), (6, 2)]
-    assert list(requests.pairs(BatchForget(1, memoryview(nodes)))) == [(5, 1)]
+    assert list(protocol.pairs(BatchForget(2, memoryview(nodes)))) == [(5, 1), (6, 2)]
+    assert list(protocol.pairs(BatchForget(1, memoryview(nodes)))) == [(5, 1)]
     with pytest.raises(MalformedError):
-        requests.pairs(BatchForget(2, memoryview(nodes[:-1])))
+        protocol.pairs(BatchForget(2, memoryview(nodes[:-1])))
 
 
 NO_MORE = memoryview(b"")

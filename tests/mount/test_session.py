@@ -12,8 +12,7 @@ from support.requests import request
 
 from asdffs.errors import MountError
 from asdffs.mount.answers import ANSWER
-from asdffs.mount.protocol import Opcode
-from asdffs.mount.requests import Header, Init, Name
+from asdffs.mount.protocol import Header, Init, Name, Opcode
 from asdffs.mount.session import RequestBuffer, Session
 
 NO_MORE = memoryview(b"")

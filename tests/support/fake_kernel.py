@@ -19,8 +19,7 @@ from asdffs.mount.answering import Answerer
 from asdffs.mount.answers import ANSWER, ENTRY
 from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
-from asdffs.mount.protocol import Opcode
-from asdffs.mount.requests import Name
+from asdffs.mount.protocol import Name, Opcode
 from asdffs.mount.session import RequestBuffer, Session
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import ROOT

@@ -37,8 +37,7 @@ from asdffs.errors import (
     reason_of,
 )
 from asdffs.mount.binding import load_binding
-from asdffs.mount.content import FileContent
-from asdffs.mount.daemon import serve, site_of
+from asdffs.mount.daemon import FileContent, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions
 from asdffs.printable import as_word

@@ -31,9 +31,10 @@ from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
+from asdffs.vfs.areas import Area
 from asdffs.vfs.attributes import Attributes, Entry, Kind, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
-from asdffs.vfs.inodes import Inode, Item
+from asdffs.vfs.inodes import Item
 from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, Owner, number_of
 from asdffs.views.base import ViewDirectory
 
@@ -77,7 +78,7 @@ class _OpenDirectory:
     entries: list[Entry] = field(default_factory=list)
 
 
-class ArchiveDirectory:
+class ArchiveDirectory(Area):
     """The directory of an archive; an ``Area``.
 
     ``files``: the directory.  ``status``: the content of ``.asdffs``.  ``root``: see ``Area``.
@@ -92,11 +93,16 @@ class ArchiveDirectory:
         self._scheduler = scheduler
         self._open: dict[int, _OpenFile | _OpenDirectory] = {}
         self._items: dict[str, OutsideItem] = {}
-        self.root = OutsideItem("", None, is_document=False)
+        self._root = OutsideItem("", None, is_document=False)
         now = files.status("/")
         uid, gid = self._owner(now)
         number, at = number_of(ROOT_NUMBER, STATUS), now.st_mtime_ns
         self._status = DirectoryNode(Owner(0o555, uid, gid, at), view=status, born_ns=at, number=number)
+
+    @property
+    def root(self) -> Item:
+        """See ``Area``."""
+        return self._root
 
     # -- reports --------------------------------------------------------------------
 
@@ -143,10 +149,6 @@ class ArchiveDirectory:
         if self._items.get(item.path) is item:
             del self._items[item.path]
         return True
-
-    def put_away(self, inode: Inode) -> bool:
-        """Return False: these items are light."""
-        return False
 
     def attributes(self, item: Item, handle: int | None = None) -> Attributes:
         """See ``Area``.  Raises ``NoSuchNameError``, ``GoneError``, ``OSError``."""
@@ -229,10 +231,6 @@ class ArchiveDirectory:
             return None if self._files.has(path) else target + SUFFIX
         except OSError:
             return None
-
-    def xattrs(self, item: Item) -> list[str]:
-        """Return an empty list: extended attributes of the disk are not shown."""
-        return []
 
     def xattr(self, item: Item, name: str) -> bytes:
         """See ``Area``.  Raises ``NoAttributeError``."""
@@ -348,10 +346,6 @@ class ArchiveDirectory:
         """See ``Area``."""
         opened = self._file(handle)
         return opened.fd if opened.fd >= 0 else None
-
-    def is_dirty(self, handle: int) -> bool:
-        """Return False: nothing is written here."""
-        return False
 
     def flush(self, handle: int, *, killed: bool) -> None:
         """Do nothing: nothing is written here."""

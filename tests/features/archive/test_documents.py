@@ -17,9 +17,9 @@ from support.samples import odd_file
 from asdffs.cli.writing import open_for_mount
 from asdffs.document.document import Document
 from asdffs.errors import CrossViewError, GoneError, NoSuchNameError, NotAsdfError, ReadOnlyError
+from asdffs.features.archive.content import ArchiveStatus
 from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.features.archive.documents import OpenDocuments
-from asdffs.features.archive.status import ArchiveStatus
 from asdffs.mount.options import MountOptions
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import read_bytes
