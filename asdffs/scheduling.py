@@ -145,22 +145,24 @@ class SerialCalls(SingleThread):
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._holder = 0
+        self._holders: list[int] = []
 
     @property
     def held(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """See ``Scheduler``."""
-        return self._holder == threading.get_ident()
+        return self._holders[-1:] == [threading.get_ident()]
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> AbstractContextManager[None]:
         """See ``Scheduler``."""
-        with self._lock:
-            before, self._holder = self._holder, threading.get_ident()
-            try:
-                yield
-            finally:
-                self._holder = before
+        return self
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._holders.append(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        self._holders.pop()
+        self._lock.release()
 
 
 class Rank(enum.IntEnum):
@@ -222,24 +224,35 @@ class RankedLock:
         """Whether a thread holds the lock."""
         return self._lock.locked()
 
-    @contextlib.contextmanager
-    def entered(self, *, patiently: bool = False) -> Iterator[None]:
-        """Hold the lock inside the block.  With ``patiently``, do not count as a waiter in ``wanted``."""
+    def __enter__(self) -> None:
+        """Take the lock; the end of the ``with`` block releases it."""
         if _checked:
             self._check_rank()
         if not self._lock.acquire(blocking=False):
-            self._queue += not patiently  # no race: the main lock is held here and below
+            self._queue += 1  # no race: the main lock is held here and below
             try:
                 with self._scheduler.waiting():
                     self._lock.acquire()
             finally:
-                self._queue -= not patiently
+                self._queue -= 1
         _held.ranks.append(self._rank)
+
+    def __exit__(self, *_: object) -> None:
+        _held.ranks.remove(self._rank)
+        self._lock.release()
+
+    @contextlib.contextmanager
+    def entered(self, *, patiently: bool = False) -> Iterator[None]:
+        """Hold the lock inside the block.  With ``patiently``, do not count as a waiter in ``wanted``."""
+        self._queue -= patiently
+        try:
+            self.__enter__()
+        finally:
+            self._queue += patiently
         try:
             yield
         finally:
-            _held.ranks.remove(self._rank)
-            self._lock.release()
+            self.__exit__()
 
     def _check_rank(self) -> None:
         """Raise ``RuntimeError`` for a wrong order even if the lock is free: two orders deadlock one day."""

@@ -14,7 +14,7 @@ from asdffs.cli.results import told
 from asdffs.cli.state_directory import StateDirectory, tell_the_past
 from asdffs.cli.state_files import has_state, noted_holder
 from asdffs.document import preloading
-from asdffs.document.blocks.contents import ChecksumPolicy
+from asdffs.document.blocks.reading import ChecksumPolicy
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.document.saves.history import Places

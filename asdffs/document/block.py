@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, overload
+from typing import Final, overload
 
-from asdffs.document.blocks.contents import Contents
+from asdffs.document.blocks.codecs import Readable
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
 from asdffs.storage.backend import Extent, read_bytes, read_into
-
-if TYPE_CHECKING:
-    from asdffs.document.blocks.committing import Readable
 
 #: Bytes to read at a time.
 _READ_AT_ONCE: Final = 4 << 20
@@ -59,29 +56,25 @@ class Block:
     def __repr__(self) -> str:
         return f"<block {self.number} of {self._file.path}>"
 
-    @property
-    def _contents(self) -> Contents:
-        return self._file.contents
-
     # -- properties ---------------------------------------------------------
 
     @property
     @serialized
     def size(self) -> int:
         """Size of the decoded content in bytes, including changes that are not in the file yet."""
-        return self._contents.size(self.number)
+        return self._file.contents.size(self.number)
 
     @property
     @serialized
     def compression(self) -> str:
         """Name of the compression, such as ``zlib``; ``none`` for an uncompressed block."""
-        return self._contents.codecs.name(self.number)
+        return self._file.contents.codecs.name(self.number)
 
     @property
     @serialized
     def header(self) -> BlockHeader:
         """The block header as it is on the disk."""
-        return self._contents.header(self.number)
+        return self._file.table.header(self.number)
 
     @property
     @serialized
@@ -93,13 +86,13 @@ class Block:
     @serialized
     def obstacle(self) -> str:
         """Why only the stored bytes can be read, and nothing can be written; empty if the block can be decoded."""
-        return self._contents.obstacle(self.number)
+        return self._file.contents.codecs.obstacle(self.number)
 
     @property
     @serialized
     def pieces(self) -> int | None:
         """How many pieces of a compressed block can be decoded one by one; None if that is not known."""
-        return self._contents.count_pieces(self.number)
+        return self._file.contents.count_pieces(self.number)
 
     @serialized
     def facts(self) -> dict[str, int | str]:
@@ -156,7 +149,7 @@ class Block:
 
         The caller holds the main lock, and reads the bytes before it releases the lock.
         """
-        return self._contents.read(self.number, offset, length)
+        return self._file.contents.read(self.number, offset, length)
 
     @serialized
     def buffer(self) -> memoryview:
@@ -181,28 +174,28 @@ class Block:
     @serialized
     def read_stored(self, offset: int, length: int) -> bytes:
         """Return ``length`` stored bytes from ``offset``, both in bytes; fewer at the end.  Raises ``OSError``."""
-        return self._contents.read_stored(self.number, offset, length)
+        return self._file.contents.read_stored(self.number, offset, length)
 
     def read_stored_extent(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes as ``read_stored``, or the place where they are now.  Threading as for ``read_extent``."""
-        return self._contents.read_stored_extent(self.number, offset, length)
+        return self._file.contents.read_stored_extent(self.number, offset, length)
 
     @serialized
     def find_checksum_fault(self) -> str:
         """Return a sentence if the checksum of the block is wrong, otherwise an empty string.  Raises ``OSError``."""
-        return self._contents.find_fault(self.number)
+        return self._file.contents.find_fault(self.number)
 
     @serialized
     def check_readable(self) -> None:
         """Raise ``DamagedBlockError`` if nothing of the block can be read."""
-        self._contents.check_readable(self.number)
+        self._file.contents.size(self.number)
 
     # -- changing -----------------------------------------------------------
 
     @serialized
     def check_writable(self) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""
-        self._contents.check_writable(self.number)
+        self._file.contents.check_writable(self.number)
 
     @serialized
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
@@ -218,7 +211,7 @@ class Block:
         """
         view = payload if isinstance(payload, bytes) else _as_bytes(payload)
         _check_place(offset, len(view))
-        self._contents.write(self.number, offset, view)
+        self._file.contents.write(self.number, offset, view)
 
     @serialized
     def truncate(self, size: int) -> None:
@@ -227,7 +220,7 @@ class Block:
         Raises ``InUseError`` if a mapped block would shrink, or as ``write_at``.
         """
         _check_place(size)
-        self._contents.truncate(self.number, size)
+        self._file.contents.truncate(self.number, size)
 
     @serialized
     def replace(self, content: bytes | memoryview | Readable) -> None:
@@ -237,7 +230,7 @@ class Block:
         block, ``NotSupportedError`` if the compression cannot hold the content, or the errors of the class.  After an
         error the block has its old content.
         """
-        self._contents.replace(self.number, readable(content))
+        self._file.contents.replace(self.number, readable(content))
 
     @serialized
     def set_compression(self, name: str) -> None:
@@ -247,7 +240,7 @@ class Block:
         cannot be used in this file.  Raises ``NotPermittedError`` for a streamed block, or the errors of the class.
         After an error the block is unchanged.
         """
-        self._contents.set_compression(self.number, name)
+        self._file.contents.set_compression(self.number, name)
 
     @serialized
     def flush(self, *, durable: bool) -> None:
@@ -255,12 +248,12 @@ class Block:
 
         A compressed block with changes is encoded, and is always durable afterwards.  Raises as ``set_compression``.
         """
-        self._contents.flush(self.number, durable=durable)
+        self._file.contents.committer.flush(self.number, durable=durable)
 
     @serialized
     def revert(self) -> None:
         """Discard the changes of a compressed block that are not in the file yet."""
-        self._contents.revert(self.number)
+        self._file.contents.revert(self.number)
 
     @serialized
     def reserve(self, size: int) -> None:
@@ -271,7 +264,7 @@ class Block:
         raises the errors of the class.
         """
         _check_place(size)
-        self._contents.reserve(self.number, size)
+        self._file.contents.reserve(self.number, size)
 
     @serialized
     def remove(self, *, force: bool = False) -> None:
@@ -283,11 +276,11 @@ class Block:
         Raises ``InUseError`` with the reason, or the errors of the class.
         """
         file = self._file
-        with self._contents.locked(self.number), file.change.entered():
+        with file.contents.locks.of(self.number), file.change:
             if self.number + 1 != len(file.table):
                 raise InUseError("only the last block can be removed", block=self.number)
             file.fit.check_unreferenced(self.number, force=force or self.number >= file.count_at_open)
-            self._contents.remove_last()
+            self._file.contents.remove_last()
 
 
 class Blocks(Sequence[Block]):
@@ -325,7 +318,7 @@ class Blocks(Sequence[Block]):
         block is streamed, or the errors of ``Block``.
         """
         file = self._file
-        with file.change.entered():
+        with file.change:
             file.fit.check_count_free()
             return Block(file, file.contents.append(file.tree.padding_byte())[0])
 
@@ -338,7 +331,7 @@ class Blocks(Sequence[Block]):
         file = self._file
         if not sizes:
             return []
-        with file.change.entered():
+        with file.change:
             file.fit.check_count_free()
             numbers = file.contents.append(file.tree.padding_byte(), sizes)
             return [Block(file, number) for number in numbers]
@@ -350,7 +343,7 @@ class Blocks(Sequence[Block]):
         Raises ``InUseError``, ``NoRoomError``, or as ``Transaction.commit``.
         """
         file = self._file
-        with file.change.entered():
+        with file.change:
             # forced, because the caller knows these blocks: no object of another extension refers to them
             file.fit.check_unreferenced(*numbers, force=True)
             file.contents.clear(numbers)
@@ -366,7 +359,7 @@ class Blocks(Sequence[Block]):
         try:
             block.replace(content)
         except BaseException:  # also an interrupt: remove the block again, then raise
-            with contextlib.suppress(AsdffsError, OSError), self._file.change.entered():
+            with contextlib.suppress(AsdffsError, OSError), self._file.change:
                 self._file.contents.remove_last()
             raise
         return block
@@ -374,8 +367,6 @@ class Blocks(Sequence[Block]):
 
 def readable(content: bytes | memoryview | Readable) -> Readable:
     """Return ``content`` as a ``Readable``, which is read piece by piece.  Raises as ``_as_bytes``."""
-    from asdffs.document.blocks.committing import Readable
-
     if isinstance(content, Readable):
         return content
     view = _as_bytes(content)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.document.arrays.index import ArrayIndex
 from asdffs.document.block import Blocks
-from asdffs.document.blocks.foreign import Foreign
-from asdffs.document.blocks.transaction import Transaction
+from asdffs.document.blocks.transaction import Foreign, Transaction
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.report import Report
@@ -103,10 +102,6 @@ class Document(ForPrograms):
         except (AsdffsError, OSError, ValueError) as err:
             return f"<div>{text(str(err))}</div>"
 
-    def verify_index(self) -> None:
-        """Check the whole block index now, so that the numbers of blocks do not change later."""
-        self.table.verify_index()
-
     def __repr__(self) -> str:
         """Name the file without reading it."""
         return f"<asdffs.Document {self.path!r}, {'r+' if self.writable else 'r'}>"
@@ -130,10 +125,10 @@ class Document(ForPrograms):
         Raises ``TreeChangedError`` if the text has another version now, ``InvalidTreeError``, or as
         ``Transaction.commit``.
         """
-        with self._looking.entered(), self.change.entered():
+        with self._looking, self.change:
             if over is not None and over != self.tree.version:
                 raise TreeChangedError("the tree was changed meanwhile", path=self.path)
-            self.contents.flush_appended()
+            self.contents.editor.flush_appended()
             arrays = self.tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
             self.fit.warn(arrays)
         self.contents.reorder()
@@ -163,14 +158,14 @@ class Document(ForPrograms):
         The caller makes sure that no changes are pending.  The replacement is atomic and durable; mode, owner and
         attributes of the file stay.  Raises as ``Transaction.rewrite``.
         """
-        with self.change.entered():
+        with self.change:
             self._transaction.rewrite(fill, self._adopt_rewritten)
 
     def _adopt_rewritten(self) -> None:
         """Use the new file for all reads from now on, also in the mode FAILED."""
         backend = self._transaction.backend
         layout = drive(scan_layout(backend.size(), lambda header: self._dialect.rules), backend.read_at)
-        self.contents.close()
+        self.contents.compressed.close()
         self._adopt(Parts(self._transaction, layout, self._dialect))
         self.changes.note_all()
 
@@ -184,10 +179,10 @@ class Document(ForPrograms):
         """
         failure: AsdffsError | OSError | None = None
         try:
-            self.contents.commit_all()
+            self.contents.committer.commit_all()
         except (AsdffsError, OSError) as err:  # finish the rest nevertheless, then raise
             failure = err
-        with self.change.entered():
+        with self.change:
             self._finish()
         if failure is not None:
             raise failure
@@ -217,7 +212,7 @@ class Document(ForPrograms):
         only what it changes, and the tree is in memory for one reading at a time.  This check stops if the tree is
         changed in another way.
         """
-        with self._looking.entered():
+        with self._looking:
             if version is None or version == self.tree.version:
                 self._look_at_tree()
 
@@ -252,7 +247,7 @@ class Document(ForPrograms):
 
         Raises as ``BlockTable.check_all`` or ``Transaction.commit``.
         """
-        with self.change.entered():
+        with self.change:
             self.table.verify_index()
             if self.layout.index is not None or not self.may_have_index:
                 return False

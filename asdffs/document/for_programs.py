@@ -42,7 +42,10 @@ def serialized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
         with file.scheduler.entered():
             file.check_open()
             try:
-                return _steadily(file, lambda: method(self, *args, **kwargs))
+                if not file.mode.writable:
+                    return _steadily(file, lambda: method(self, *args, **kwargs))
+                file.follow()  # from here on, the lock of the file keeps other programs of ours out
+                return method(self, *args, **kwargs)
             except AsdffsError as err:
                 err.path = err.path or file.path
                 raise
@@ -53,18 +56,17 @@ def serialized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 def _steadily(file: FileState, call: Callable[[], R]) -> R:
     """Return ``call()``, and repeat it if another program changed the file during a read.
 
-    A document that is open for writing has the lock of the file, so its call is not repeated.  Raises
-    ``StaleFileError`` if the file never stays the same during a call.
+    Raises ``StaleFileError`` if the file never stays the same during a call.
     """
-    for _ in range(1 if file.writable else _TRIES):
+    for _ in range(_TRIES):
         file.follow()
         try:
             found = call()
         except (AsdffsError, OSError, KeyError, ValueError):
-            if file.writable or not file.was_changed():
+            if not file.was_changed():
                 raise
             continue
-        if file.writable or not file.was_changed():
+        if not file.was_changed():
             return found
     raise StaleFileError("another program changes it all the time; try again later", path=file.path)
 

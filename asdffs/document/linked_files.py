@@ -17,7 +17,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.sources import resolve
-from asdffs.document.blocks.foreign import Foreign
+from asdffs.document.blocks.transaction import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import (
     AsdffsError,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.document.blocks.codecs import KnownCodecs
-from asdffs.document.blocks.contents import ChecksumPolicy
+from asdffs.document.blocks.reading import ChecksumPolicy
 from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
@@ -194,7 +194,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
         backend.close()
         raise
     policy = ChangePolicy(writable, settings.growth, settings.replacing, settings.noting)
-    transaction = Transaction(folder, backend, journal, settings.scheduler, policy, known, embedded=embedded)
+    transaction = Transaction(folder, backend, journal, settings.scheduler, policy, known, embedded)
     return Parts(transaction, layout, dialect)
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
-from asdffs.document.blocks.contents import ChecksumPolicy, Contents
-from asdffs.document.blocks.foreign import Foreign
-from asdffs.document.blocks.locks import Pins
+from asdffs.document.blocks.locks import Pins, await_free
+from asdffs.document.blocks.reading import ChecksumPolicy
 from asdffs.document.blocks.spool import SpoolRoom
+from asdffs.document.blocks.store import BlockStore
 from asdffs.document.blocks.table import BlockTable
-from asdffs.document.blocks.transaction import Transaction
+from asdffs.document.blocks.transaction import Foreign, Transaction
 from asdffs.document.changes import Changes
 from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.outlines import MadeRoom, Outlines
@@ -32,7 +32,6 @@ from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Folder, Signature
-from asdffs.storage.open_file import FileMode
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
@@ -128,7 +127,7 @@ class FileState:
     @property
     def writable(self) -> bool:
         """Whether the file was opened for writing (mode ``r+``)."""
-        return self._transaction.mode.writable
+        return self.mode.writable
 
     @property
     def pins(self) -> Pins:
@@ -171,10 +170,7 @@ class FileState:
 
         They stay there as long as the caller holds the main lock.
         """
-        moving = self._transaction.moving
-        while moving.taken:
-            with moving.entered(patiently=True):
-                pass
+        await_free(self._transaction.moving)
         return self.region(source)
 
     def read_whole(self, offset: int, length: int) -> bytes | Extent:
@@ -224,20 +220,15 @@ class FileState:
 
     @property
     def growth(self) -> str:
-        """The strategy of ``storage/growth`` that moved blocks last; empty if none were moved."""
+        """The strategy of ``storage/gap`` that moved blocks last; empty if none were moved."""
         return self._transaction.grown_by
 
     # -- pending changes --------------------------------------------------
 
     @property
-    def mode(self) -> FileMode:
-        """The mode of the file: whether it may be read and written."""
-        return self._transaction.mode
-
-    @property
     def failed(self) -> bool:
         """Whether the mode is FAILED: nothing is written any more, and the journal stays for the next open."""
-        return bool(self._transaction.mode.failure)
+        return bool(self.mode.failure)
 
     @property
     def busy(self) -> bool:
@@ -247,7 +238,7 @@ class FileState:
     @property
     def pending(self) -> bool:
         """Whether blocks were written since the file was last finished, or the mode is FAILED."""
-        return self.contents.pending or bool(self._transaction.mode.failure)
+        return self.contents.pending or bool(self.mode.failure)
 
     @property
     def written_blocks(self) -> tuple[int, ...]:
@@ -257,7 +248,7 @@ class FileState:
     @property
     def uncommitted_blocks(self) -> tuple[int, ...]:
         """Numbers of the blocks with changes that are not in the file yet."""
-        return self.contents.uncommitted
+        return self.contents.compressed.dirty
 
     # -- other programs ---------------------------------------------------
 
@@ -301,7 +292,7 @@ class FileState:
 
     def was_changed(self) -> bool:
         """Return whether another program changed or replaced the file since it was read."""
-        return self.foreign() in (Foreign.CHANGED, Foreign.REPLACED)
+        return self._transaction.foreign() in (Foreign.CHANGED, Foreign.REPLACED)
 
     def follow(self) -> None:
         """Read the file again if another program changed it.
@@ -318,11 +309,11 @@ class FileState:
     @property
     def conflict(self) -> str:
         """The reason why nothing is written any more: another program changed the file; empty without a conflict."""
-        return self._transaction.mode.conflict
+        return self.mode.conflict
 
     def note_conflict(self, sentence: str) -> None:
         """Stop all writes, because another program changed the file while a change was pending."""
-        self._transaction.mode.note_conflict(sentence)
+        self.mode.note_conflict(sentence)
 
     @property
     def is_remote(self) -> bool:
@@ -337,7 +328,7 @@ class FileState:
     def read_again(self) -> None:
         """Read the file again as another program left it.  Raises ``OSError``, or as ``open_document``."""
         parts = self._reopen(self._transaction)
-        self.contents.close()
+        self.contents.compressed.close()
         self._adopt(parts)
         self.changes.note_all()
         logger.info("%s was changed by another program; read again", self.path)
@@ -352,13 +343,8 @@ class FileState:
         """Raise ``ValueError`` if the document is closed, or if this process is a fork of the one that opened it."""
         if self._closed:
             raise ValueError(f"{self.path} is closed")
-        if not self.is_opener:
+        if self._opener != os.getpid():
             raise ValueError(f"{self.path} was opened by another process; a fork must open it itself")
-
-    @property
-    def is_opener(self) -> bool:
-        """Whether this process opened the document, and is not a fork of the one that did."""
-        return self._opener == os.getpid()
 
     def close(self) -> None:
         """Close the file, and release its lock.
@@ -371,19 +357,17 @@ class FileState:
                 return
             self._closed = True
             self.linked_files.close(self)
-            self.contents.close()
-            if self.is_opener:
-                self._transaction.close()
-            else:
-                self._transaction.leave()
+            self.contents.compressed.close()
+            self._transaction.close(forked=self._opener != os.getpid())
 
     # -- internals --------------------------------------------------------
 
     def _adopt(self, parts: Parts) -> None:
         setup = self._setup
         self._transaction, self._dialect = parts.transaction, parts.dialect
-        self.table = BlockTable(lambda: parts.transaction.backend, parts.layout, self.changes)
-        self.contents = Contents(
+        self.mode = parts.transaction.mode
+        self.table = BlockTable(parts.transaction, parts.layout, self.changes)
+        self.contents = BlockStore(
             parts.transaction,
             self.table,
             setup.codecs,

@@ -21,7 +21,7 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import ArrayFault, fault_in_block
 from asdffs.arrays.rechecking import Entries
 from asdffs.arrays.validation import read_checked
-from asdffs.document.blocks.contents import Contents
+from asdffs.document.blocks.store import BlockStore
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
@@ -68,7 +68,7 @@ class Hidden(NamedTuple):
         return f"objects of {self.tags[0]}, which asdffs does not know, may refer to it" if self.tags else ""
 
 
-def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> Hidden:
+def find_hidden(tree: TreeEditor, contents: BlockStore, scheduler: Scheduler) -> Hidden:
     """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
     text = tree.text()
     tags: dict[str, None] = {}
@@ -91,12 +91,12 @@ def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> H
     return Hidden(frozenset(blocks), tuple(tags), tuple(troubles))
 
 
-def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
+def _chunks(contents: BlockStore, found: Found) -> tuple[set[int], str]:
     """Return the blocks of one zarr array, with the block of its table, and a sentence about a fault or ''."""
     number = found.value.get(TABLE) if isinstance(found.value, dict) else None
     if not isinstance(number, int):
         return set(), ""
-    count = contents.count
+    count = len(contents.table)
     number += count if number < 0 else 0
     if not 0 <= number < count:
         return set(), f"the table of a zarr array's chunks is block {number}, and the file has {count} blocks"
@@ -108,7 +108,7 @@ def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
     return {number, *named}, trouble
 
 
-def _named(contents: Contents, number: int, count: int) -> tuple[set[int], int | None]:
+def _named(contents: BlockStore, number: int, count: int) -> tuple[set[int], int | None]:
     """Return the blocks in the table in block ``number``, and the lowest number there that is too large.
 
     The file has ``count`` blocks.  The second value is None if all blocks exist.  The table is read piece by piece,
@@ -137,7 +137,7 @@ class TreeFit:
         self,
         path: str,
         tree: TreeEditor,
-        contents: Contents,
+        contents: BlockStore,
         *,
         table: BlockTable,
         report: Report,
@@ -165,7 +165,7 @@ class TreeFit:
             self._counting = version, found
         array = self._counting[1]
         if array is not None and isinstance(array.source, int):
-            number = self._contents.count + array.source
+            number = len(self._contents.table) + array.source
             raise InUseError(
                 f"line {array.line}: {array.name} has source {array.source}, which counts from the end, so with one "
                 f"more block it would mean another one; write 'source: {max(0, number)}' there first"
@@ -199,7 +199,7 @@ class TreeFit:
                 arrays = self._tree.arrays()
         except InvalidTreeError:  # nothing is known to need the bytes
             return
-        count, now = self._contents.count, self._contents.stated_size(number)
+        count, now = len(self._contents.table), self._contents.stated_size(number)
         for array in arrays:
             if array.block_in(count) != number or fault_in_block(array, count, lambda _: now):
                 continue
@@ -218,7 +218,7 @@ class TreeFit:
         """Raise ``InUseError`` if objects of extensions may refer to blocks without a reference from an array."""
         self.check_unnumbered()
         hidden = self._find_hidden()
-        unseen = hidden.unseen(self._tree.read_arrays(), self._contents.count) if hidden.tags else []
+        unseen = hidden.unseen(self._tree.read_arrays(), len(self._contents.table)) if hidden.tags else []
         if unseen:
             raise InUseError(
                 f"objects of {hidden.tags[0]}, which asdffs does not know, may refer to blocks that no array refers "
@@ -239,7 +239,7 @@ class TreeFit:
         Blocks that have their old sizes again are forgotten: a copy over a block first makes it empty.
         """
         known = self._contents.shrunk
-        sizes = {number: self._contents.stated_size(number) for number in known if number < self._contents.count}
+        sizes = {number: self._contents.stated_size(number) for number in known if number < len(self._contents.table)}
         now = {number: size for number, size in sizes.items() if size is None or size < known[number]}
         for number in [*known.keys() - now.keys()]:
             del known[number]
@@ -269,7 +269,7 @@ class TreeFit:
             return self._judged(arrays), entries
 
     def _judged(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
-        judge = _Judge(self._contents.count, self._size_or_none)
+        judge = _Judge(len(self._contents.table), self._size_or_none)
         for array in arrays:
             judge.take(array)
         return tuple(judge.warnings)

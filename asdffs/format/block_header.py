@@ -164,7 +164,7 @@ class BlockHeader(NamedTuple):
     @property
     def full_size(self) -> int:
         """The number of bytes from the magic to the first byte of the content."""
-        return BLOCK_PREFIX_SIZE + self.header_size
+        return BLOCK_PREFIX_SIZE + self.form.size + len(self.extra)
 
     def end(self, offset: int) -> int:
         """Return where the allocation ends of a block that begins at ``offset``."""

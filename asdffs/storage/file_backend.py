@@ -216,7 +216,7 @@ class FileFolder:
 
     def status(self, name: str) -> os.stat_result:
         """Return the status of ``name`` by lstat; raises ``OSError``."""
-        return os.stat(name, dir_fd=self.fileno(), follow_symlinks=False)
+        return os.stat(name, dir_fd=self._fd if self._fd >= 0 else self.fileno(), follow_symlinks=False)
 
     def has(self, name: str) -> bool:
         """Return whether anything has this name."""

@@ -83,7 +83,7 @@ class FastPath:
         window = self.window
         if window is None or offset < self._head or offset + len(payload) > self._size:
             return 0
-        return self._document.contents.overwrite(window, offset + self._shift, payload)
+        return window.write(offset + self._shift, payload)
 
 
 class Handle:

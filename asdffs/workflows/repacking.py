@@ -137,7 +137,7 @@ class Repacking:
 
     ``count``: the number of blocks; ``kept``: the numbers of those that stay, in order.  ``notes``: sentences about
     options that could not be applied.  Raises ``InvalidTreeError`` if sources cannot be renumbered,
-    ``DamagedBlockError``, and as ``Contents.codec``.
+    ``DamagedBlockError``, and as ``BlockStore.codec``.
     """
 
     def __init__(self, document: Document, workers: WorkerThreads, options: RepackOptions) -> None:
@@ -238,7 +238,7 @@ class Repacking:
         return self._document.dialect.indexed
 
     def _wanted(self, number: int) -> Codec | None:
-        """Return the codec of a block in the new file; None for no compression.  Raises as ``Contents.codec``."""
+        """Return the codec of a block in the new file; None for no compression.  Raises as ``BlockStore.codec``."""
         wanted, form = self._storing[number], self._document.blocks[number].header.form
         return _divided(self._document.contents.codec(wanted.compression, form), wanted.piece)
 
@@ -319,7 +319,7 @@ class Repacking:
     def _encoded_with(self, number: int, codec: Codec | None) -> Encoded:
         payload = self._document.contents.create_payload()
         try:
-            return self._document.contents.encoded(number, codec, payload)
+            return self._document.contents.committer.encoded(number, codec, payload)
         except BaseException:  # also an interrupt: free the payload in the spool, and raise again
             payload.discard()
             raise

@@ -20,7 +20,7 @@ from support.mounts import LIMIT
 
 import asdffs
 from asdffs.document.block import Block
-from asdffs.document.blocks.committing import Readable
+from asdffs.document.blocks.codecs import Readable
 from asdffs.errors import (
     InUseError,
     InvalidArrayError,

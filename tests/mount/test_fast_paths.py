@@ -155,7 +155,7 @@ def test_what_ends_a_fast_path(mount: Mount, path: str) -> None:
     assert not mount.write(handle, offset, b"h" * 41), "it would grow"
     with mount.vfs.document.change.entered():
         assert not mount.write(handle, offset, b"h" * 40), "somebody changes the file"
-    with mount.vfs.document.contents.locked(0):
+    with mount.vfs.document.contents.locks.of(0):
         assert not mount.write(handle, offset, b"h" * 40), "somebody changes the block"
 
 
@@ -211,7 +211,7 @@ def test_regression_what_happens_while_a_way_is_found_counts(
 def test_a_failed_finish_leaves_no_fast_path(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     """The header of the first block may have its checksum already, when that of the last cannot be written."""
     handle, offset = opened(mount, BLOCK)
-    editor = type(mount.vfs.document.contents._editor)
+    editor = type(mount.vfs.document.contents.editor)
     real = editor._put_finished
 
     def failing(self: Any, headers: Any) -> None:
@@ -229,8 +229,8 @@ def test_a_failed_finish_leaves_no_fast_path(mount: Mount, monkeypatch: pytest.M
 
 def test_a_write_while_a_view_is_flushed_is_flushed_later(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     handle, offset = opened(mount, ARRAY)
-    contents = mount.vfs.document.contents
-    real, synced = type(contents).flush, list[int]()
+    committer = mount.vfs.document.contents.committer
+    real, synced = type(committer).flush, list[int]()
 
     def flush(self: Any, number: int, *, durable: bool) -> None:
         real(self, number, durable=durable)
@@ -238,7 +238,7 @@ def test_a_write_while_a_view_is_flushed_is_flushed_later(mount: Mount, monkeypa
             mount.vfs.write(handle, offset, b"d" * 40)  # by another request, while this one waits
         synced.append(number)
 
-    monkeypatch.setattr(type(contents), "flush", flush)
+    monkeypatch.setattr(type(committer), "flush", flush)
     mount.vfs._settle(mount.vfs._handles.files[handle].node, durable=True)
     assert mount.write(handle, offset, b"e" * 40)
     mount.vfs._settle(mount.vfs._handles.files[handle].node, durable=True)

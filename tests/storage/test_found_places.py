@@ -70,7 +70,7 @@ def read_last(path: Path, spool: Path) -> int:
     """Read the end of the block; return the bytes that are in its spool then."""
     document = open_document(str(path), writable=False, settings=Settings(spool=str(spool)))
     assert document.blocks[0].read_at(len(CONTENT) - 10, 10) == CONTENT[-10:]
-    decoded = document.contents._compressed.block(0)
+    decoded = document.contents.compressed.block(0)
     assert decoded is not None
     kept = decoded.kept
     document.close()

@@ -23,7 +23,7 @@ from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
-from asdffs.document.blocks.committing import Readable
+from asdffs.document.blocks.codecs import Readable
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, NotSupportedError, UsageError
 from asdffs.printable import as_words
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _number(text: str, document: Document, *, new: bool) -> int:
     """The number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
-    document.verify_index()
+    document.table.verify_index()
     count = len(document.blocks)
     if text == "new" and new:
         return count

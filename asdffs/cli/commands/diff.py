@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         shown(progress.facts, f"comparing {arguments.a} and {arguments.b}"),
     ):
         for document in (a, b):
-            document.verify_index()
+            document.table.verify_index()
         with closing(Comparison(a, b, progress)) as comparison:
             facts = _facts(arguments, comparison)
     same = not any(facts.values())

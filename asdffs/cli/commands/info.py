@@ -57,7 +57,7 @@ def _describe(arguments: argparse.Namespace) -> Answer:
         if arguments.map and not arguments.json:
             from asdffs.cli.file_map import render
 
-            document.verify_index()
+            document.table.verify_index()
             drawn = render(document, _width())
             return Answer({}, lambda: _print(drawn))
         facts = describe(document, arguments.file)
@@ -87,7 +87,7 @@ def _print(what: Any) -> None:
 
 def describe(document: Document, name: str) -> dict[str, Any]:
     """Return all facts, as ``--json`` prints them; ``name`` is how the user calls the file."""
-    document.verify_index()
+    document.table.verify_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
     comments, (arrays, invalid) = document.tree.text()[: layout.text_start], _arrays(document)

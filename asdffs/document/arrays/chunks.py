@@ -164,7 +164,7 @@ class ChunkedElements(Elements):
         number, count = self._about.table, len(self._file.table)
         if number >= count:
             raise InvalidArrayError(f"the table of its chunks is block {number}, and the file has {count} blocks")
-        obstacle = self._file.contents.obstacle(number)
+        obstacle = self._file.contents.codecs.obstacle(number)
         if obstacle:
             raise InvalidArrayError(obstacle)
         size, wanted = self._file.contents.size(number), ENTRY * math.prod(self._about.counts)

@@ -99,7 +99,7 @@ def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Place
     description of the array is wrong or its block cannot be decoded, ``DamagedBlockError``.
     """
     number = block_of(len(file.table), array)
-    obstacle = file.contents.obstacle(number)
+    obstacle = file.contents.codecs.obstacle(number)
     if obstacle:
         raise InvalidArrayError(obstacle)
     return place_in(array, number, file.contents.size(number), rows_first=rows_first)

@@ -38,7 +38,7 @@ def find_faults(file: FileState) -> Iterator[ArrayFault]:
 def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
     contents, outside = file.contents, isinstance(array.source, str)
     if branch.inline is None and array.chunked is None and not outside:
-        sentence = fault_in_block(array, contents.count, contents.stated_size)
+        sentence = fault_in_block(array, len(file.table), contents.stated_size)
         if sentence:
             return sentence
     try:
@@ -61,7 +61,7 @@ def _has_no_codec(file: FileState, branch: Branch, array: Ndarray) -> bool:
     """Return whether the elements cannot be decoded here, which is not a fault of the array."""
     if array.chunked is not None:
         return bool(missing_library(array.chunked))
-    return branch.inline is None and bool(file.contents.obstacle(block_of(file.contents.count, array)))
+    return branch.inline is None and bool(file.contents.codecs.obstacle(block_of(len(file.table), array)))
 
 
 def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:

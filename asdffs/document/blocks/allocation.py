@@ -64,10 +64,6 @@ class Allocation:
         self._table = table
         self._policy = policy
 
-    def start(self, number: int) -> int:
-        """Return the offset of the content of block ``number``, in bytes from the start of the file."""
-        return self._table.offset(number) + self._table.header(number).full_size
-
     def is_last(self, number: int) -> bool:
         """Return whether block ``number`` is the last one."""
         return number + 1 == len(self._table)
@@ -95,7 +91,7 @@ class Allocation:
 
     def _within_file(self, number: int, header: BlockHeader) -> BlockHeader:
         """Return ``header`` with the allocation cut to the file.  Raises ``DamagedBlockError`` if content is cut."""
-        there = self._table.layout.size - self.start(number)
+        there = self._table.layout.size - self._table.start(number, header)
         if header.streamed or header.allocated_size <= there or not self.is_last(number):
             return header
         if there < header.used_size:
@@ -105,14 +101,12 @@ class Allocation:
     def make_room(self, number: int, needed: int) -> None:
         """Allocate at least ``needed`` bytes for block ``number``, and some more for later growth.
 
-        Raises as ``reserve``.
+        Not for streamed blocks, which have no allocation.  Raises as ``reserve``.
         """
         header = self._table.header(number)
-        if header.streamed:
-            return
         if needed > header.allocated_size:
             self._allocate(number, header, self._policy.allocation(needed, header.allocated_size))
-        elif self.start(number) + needed > self._table.layout.size:
+        elif self._table.start(number, header) + needed > self._table.layout.size:
             self.put(number, header._replace(allocated_size=needed))  # the file ends inside the slack
 
     def reserve(self, number: int, size: int) -> None:
@@ -144,15 +138,15 @@ class Allocation:
         new = old.with_used(payload.size)._replace(data_size=encoded.size)
         new = new._replace(compression=encoded.compression, checksum=checksum)
         plan = plan_block_header(table.layout, table.offset(number), old, new)
-        self._transaction.fill(plan, payload, self.start(number), lambda: table.put(number, new), step)
+        self._transaction.fill(plan, payload, table.start(number, old), lambda: table.put(number, new), step)
 
     def put_slots(self, number: int, slots: Sequence[NewSlot]) -> None:
         """Replace parts of the stored bytes of block ``number``, durably; its checksum becomes "do not verify".
 
         At most one slot gets longer.  Raises ``NoRoomError``, ``DamagedBlockError`` or as ``Transaction``.
         """
-        table, start = self._table, self.start(number)
-        old = table.header(number)
+        table, old = self._table, self._table.header(number)
+        start = table.start(number, old)
         grown = sum(slot.grown for slot in slots)
         if grown:
             table.check_all()

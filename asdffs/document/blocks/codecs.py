@@ -14,21 +14,44 @@ from typing import Final, NamedTuple
 from asdffs import registry
 from asdffs.codecs.base import Chaining, Codec, Encoding, Source, id_of, name_of
 from asdffs.codecs.seeking import Seeker
+from asdffs.document.blocks.table import BlockTable
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
 from asdffs.format.block_header import BlockHeader, HeaderForm
 from asdffs.format.constants import CHAIN
+from asdffs.scheduling import Scheduler
 
 _SHOWN: Final = 60
 
 
-class _Stored(NamedTuple):
-    """The stored bytes of a block, to be read with the main lock held.  See ``codecs.base.Source``."""
+class Readable(NamedTuple):
+    """``size`` bytes that ``read(offset, length)`` returns.  A source for codecs (``codecs.base.Source``)."""
 
     size: int
     read: Callable[[int, int], bytes]
 
     def read_at(self, offset: int, length: int) -> bytes:
-        return self.read(offset, length)
+        """Return bytes, fewer at the end.  Raises as ``read``."""
+        return self.read(offset, max(0, min(length, self.size - offset)))
+
+    def counted(self, step: Callable[[int], None]) -> Readable:
+        """Return this, and call ``step(bytes)`` after each read."""
+
+        def read(offset: int, length: int) -> bytes:
+            found = self.read(offset, length)
+            step(len(found))
+            return found
+
+        return Readable(self.size, read)
+
+
+def resuming(read: Callable[[int, int], bytes], scheduler: Scheduler) -> Callable[[int, int], bytes]:
+    """Return ``read``, which is called with the main lock held, for a thread that does not hold it."""
+
+    def resumed(offset: int, length: int) -> bytes:
+        with scheduler.resumed():
+            return read(offset, length)
+
+    return resumed
 
 
 def _working(name: str) -> Codec | None:
@@ -73,19 +96,19 @@ class KnownCodecs(Mapping[bytes, Codec]):
 class BlockCodecs:
     """The codecs of the blocks of a document.
 
-    ``header(number)`` and ``read_stored(number, offset, length)`` read the document.  ``order(number)`` returns the
-    byteorder that the tree states for the content of a block, ``big`` or ``little``.
+    ``read_stored(number, offset, length)`` reads a block of ``table``.  ``order(number)`` returns the byteorder that
+    the tree states for the content of a block, ``big`` or ``little``.
     """
 
     def __init__(
         self,
         codecs: Mapping[bytes, Codec],
-        header: Callable[[int], BlockHeader],
+        table: BlockTable,
         read_stored: Callable[[int, int, int], bytes],
         order: Callable[[int], str],
     ) -> None:
         self._codecs = codecs
-        self._header = header
+        self._table = table
         self._read_stored = read_stored
         self._order = order
         self._orders: dict[int, str] = {}
@@ -101,7 +124,7 @@ class BlockCodecs:
     def name(self, number: int) -> str:
         """Return the name of the compression of a block, as users see it."""
         codec = self._find(number)
-        return codec.name if isinstance(codec, Encoding) else name_of(self._header(number).compression)
+        return codec.name if isinstance(codec, Encoding) else name_of(self._table.header(number).compression)
 
     def description(self, number: int) -> str:
         """Return the chain of encodings of a block as one line; without a chain, as ``name``."""
@@ -110,7 +133,7 @@ class BlockCodecs:
 
     def obstacle(self, number: int) -> str:
         """Return why a block can only show its stored bytes; empty if it can be decoded."""
-        if not self._header(number).compressed or self.of(number) is not None:
+        if not self._table.header(number).compressed or self.of(number) is not None:
             return ""
         codec, name, why = self._find(number), self.name(number), "is not known"
         trouble = registry.trouble("codecs", name)
@@ -181,13 +204,13 @@ class BlockCodecs:
 
         The chain of a block is parsed once, and again after its header changed.
         """
-        header = self._header(number)
+        header = self._table.header(number)
         codec = self._codecs.get(header.compression)
         if not isinstance(codec, Chaining):
             return codec
         known = self._chains.get(number)
         if known is None or known[0] != header:
-            stored = _Stored(header.used_size, lambda at, length: self._read_stored(number, at, length))
+            stored = Readable(header.used_size, lambda at, length: self._read_stored(number, at, length))
             known = self._chains[number] = header, codec.codec_for(stored, lambda: self._noted_order(number))
         return known[1]
 

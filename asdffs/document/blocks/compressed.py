@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from asdffs.codecs.base import PIECE, Codec
+from asdffs.codecs.base import PIECE
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.spool import SpoolRoom
+from asdffs.document.blocks.table import BlockTable
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError
-from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
-from asdffs.storage.backend import Signature
 
 if TYPE_CHECKING:  # most files have no compressed block
     from asdffs.codecs.seeking import Seeker
@@ -58,31 +58,31 @@ class StoredBytes(NamedTuple):
 
 
 class CompressedBlocks:
-    """The decoded contents of the compressed blocks of a document.
+    """The decoded contents of the compressed blocks of ``table``.
 
-    ``header(number)`` and ``read_stored(number, offset, length)`` read the document.  ``fetch_ahead(number, parts)``
-    tells it which stored bytes are read next.  ``known()`` returns the signature of the file as we left it, or None:
-    then nothing is kept for the next time.
+    ``read_stored(number, offset, length)`` reads a block.  ``fetch_ahead(number, parts)`` tells which stored bytes
+    are read next.  Where decoders can start is kept for the next time, for the file with the signature
+    ``transaction.known``.
     """
 
     def __init__(
         self,
+        transaction: Transaction,
+        table: BlockTable,
         codecs: BlockCodecs,
         room: SpoolRoom,
-        scheduler: Scheduler,
         *,
+        scheduler: Scheduler,
         progress: Progress,
-        header: Callable[[int], BlockHeader],
         read_stored: Callable[[int, int, int], bytes],
         fetch_ahead: Callable[[int, Sequence[tuple[int, int]]], None],
-        known: Callable[[], Signature | None] = lambda: None,
     ) -> None:
-        self._known = known
+        self._transaction = transaction
+        self._table = table
         self._codecs = codecs
         self._room = room
         self._scheduler = scheduler
         self._progress = progress
-        self._header = header
         self._read_stored = read_stored
         self._fetch_ahead = fetch_ahead
         self._decoded: dict[int, DecodedBlock] = {}
@@ -113,17 +113,15 @@ class CompressedBlocks:
         known = self._decoded.get(number)
         if known is not None:
             return known
-        header = self._header(number)
-        codec = self._codecs.of(number)
-        if codec is None:
+        if self._codecs.of(number) is None:
             self._tell(number)
             return None
-        _check_ratio(number, header, codec)
+        size = self._stated_size(number)
         from asdffs.document.blocks.decoding import DecodedBlock
 
         decoded = DecodedBlock(
             number,
-            header.data_size,
+            size,
             lambda: self._seeker(number),
             self._room,
             scheduler=self._scheduler,
@@ -134,7 +132,7 @@ class CompressedBlocks:
     def stored(self, number: int) -> StoredBytes:
         """Return the stored bytes of the block, for a thread that does not hold the main lock."""
         return StoredBytes(
-            self._header(number).used_size,
+            self._table.header(number).used_size,
             lambda at, length: self._read_stored(number, at, length),
             lambda parts: self._fetch_ahead(number, parts),
             self._scheduler,
@@ -148,11 +146,22 @@ class CompressedBlocks:
         known = self._decoded.get(number)
         if known is not None:
             return known.size
-        header = self._header(number)
-        codec = self._codecs.of(number)
+        return self._stated_size(number)
+
+    def _stated_size(self, number: int) -> int:
+        """Return the size that the header states.
+
+        Raises ``DamagedBlockError`` if the stored bytes cannot decode to it: otherwise the block would be decoded for
+        hours, only to find that it is not complete.
+        """
+        header, codec = self._table.header(number), self._codecs.of(number)
         if codec is None:
             return header.used_size
-        _check_ratio(number, header, codec)
+        if header.data_size > codec.ratio * header.used_size:
+            raise DamagedBlockError(
+                f"its data_size of {header.data_size} bytes cannot come from {header.used_size} stored bytes",
+                block=number,
+            )
         return header.data_size
 
     def count_pieces(self, number: int) -> int | None:
@@ -179,26 +188,21 @@ class CompressedBlocks:
     def close(self) -> None:
         """Close all spool files, and keep for the next time where decoders can start."""
         for number, decoded in list(self._decoded.items()):
-            self._save_places(number, decoded)
+            found = decoded.remembered()
+            if found:
+                from asdffs.storage.own_files import save_places
+
+                save_places(self._transaction.known, f"block {number}", found)
             self.forget(number)
-
-    def _save_places(self, number: int, decoded: DecodedBlock) -> None:
-        known = self._known()
-        found = decoded.remembered() if known is not None else b""
-        if known is not None and found:
-            from asdffs.storage.own_files import save_places
-
-            save_places(known, f"block {number}", found)
 
     def _recalled(self, number: int, seeker: Seeker) -> Seeker:
         """Give ``seeker`` the places that an earlier program saved, and return it."""
         from asdffs.codecs.seeking import Remembering
 
-        known = self._known()
-        if known is not None and isinstance(seeker, Remembering):
+        if isinstance(seeker, Remembering):
             from asdffs.storage.own_files import load_places
 
-            seeker.recall(load_places(known, f"block {number}"))
+            seeker.recall(load_places(self._transaction.known, f"block {number}"))
         return seeker
 
     def _seeker(self, number: int) -> tuple[int, Seeker]:
@@ -209,7 +213,7 @@ class CompressedBlocks:
         from asdffs.codecs.seeking import FromStart, seeker_of
         from asdffs.document.blocks.codecs import Guarded, is_of_package, mistakes_told
 
-        header = self._header(number)
+        header = self._table.header(number)
         if not header.used_size and not header.data_size:  # an empty block is stored as no bytes
             return 0, FromStart(lambda: iter(()))
         codec = self._codecs.of(number)
@@ -227,15 +231,3 @@ class CompressedBlocks:
         if name not in self._told:
             self._told.add(name)
             logger.warning("%s", self._codecs.obstacle(number))
-
-
-def _check_ratio(number: int, header: BlockHeader, codec: Codec) -> None:
-    """Raise ``DamagedBlockError`` if the stored bytes cannot decode to the stated size.
-
-    Otherwise the block would be decoded for hours, only to find that it is not complete.
-    """
-    if header.data_size > codec.ratio * header.used_size:
-        raise DamagedBlockError(
-            f"its data_size of {header.data_size} bytes cannot come from {header.used_size} stored bytes",
-            block=number,
-        )

@@ -41,14 +41,15 @@ class _Edit:
 
     ``used``: the size that readers see.  ``fresh``: from this offset on the allocation was reserved by us and never
     written, so it contains zeros.  ``kept``: the allocation that ``finish`` returns to.  ``checksum``: whether the
-    block had a checksum and gets one again.
+    block had a checksum and gets one again.  ``streamed``: the block ends with the file, and has no allocation.
     """
 
-    def __init__(self, used: int, fresh: int, kept: int, *, checksum: bool) -> None:
+    def __init__(self, used: int, fresh: int, kept: int, *, checksum: bool, streamed: bool = False) -> None:
         self.used = used
         self.fresh = fresh
         self.kept = kept
         self.checksum = checksum
+        self.streamed = streamed
 
 
 class BlockEditor:
@@ -104,45 +105,51 @@ class BlockEditor:
         header = self._table.header(number)
         return len(self._table.content(number)) if header.flags & STREAMED else header.used_size
 
-    def check_writable(self, number: int) -> None:
-        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""
-        header = self._table.header(number)
+    def check_writable(self, number: int, header: BlockHeader) -> None:
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block with this header cannot be written."""
         self._check_file_writable(number)
-        if not header.streamed and self._room.start(number) + header.used_size > self._table.layout.size:
+        end = self._table.start(number, header) + header.used_size
+        if end > self._table.layout.size and not header.streamed:
             raise DamagedBlockError("the file ends inside this block; it cannot be written", block=number)
 
     def write(self, number: int, offset: int, payload: bytes | memoryview) -> None:
         """Write ``payload`` at ``offset`` of the content; a gap before it reads as zeros.
 
-        Raises ``ReadOnlyError``, ``NoRoomError``, ``DamagedBlockError`` or as ``Transaction``.
+        The caller has checked that the block may be written.  Raises ``NoRoomError``, ``DamagedBlockError`` or as
+        ``Transaction``.
         """
         if not payload:
             return
-        edit = self._begin(number)
+        edit, header, start = self._begin(number)
         end = offset + len(payload)
-        self._room.make_room(number, end)
-        self._fill(number, edit.used, offset)
+        if not edit.streamed:
+            self._make_room(number, header, start, end)
+            if offset > edit.used:
+                self._fill(start, edit.used, min(offset, edit.fresh))
         try:
-            self._transaction.write_content(self._room.start(number) + offset, payload)
+            self._transaction.write_content(start + offset, payload)
         except OSError:
-            if self._table.header(number).streamed:  # a part may be in the file, which belongs to the block
+            if edit.streamed:  # a part may be in the file, which belongs to the block
                 self._note_stream()
                 edit.used = len(self._table.content(number))
             edit.fresh = max(edit.fresh, end)
             raise
-        self._grown(number, end)
+        edit.used = max(edit.used, end)
+        edit.fresh = max(edit.fresh, end)
+        if edit.streamed:
+            self._note_stream()
 
     def truncate(self, number: int, size: int) -> None:
         """Set the content size in bytes; added bytes read as zeros.  Raises as ``write``."""
         if size == self.used(number):
             return
-        edit = self._begin(number)
-        if self._table.header(number).streamed:
-            self._transaction.truncate_stream(self._room.start(number) + size)
+        edit, header, start = self._begin(number)
+        if edit.streamed:
+            self._transaction.truncate_stream(start + size)
             self._note_stream()
         elif size > edit.used:
-            self._room.make_room(number, size)
-            self._fill(number, edit.used, size)
+            self._make_room(number, header, start, size)
+            self._fill(start, edit.used, min(size, edit.fresh))
         edit.used = size
 
     def flush(self, number: int, *, durable: bool) -> None:
@@ -177,23 +184,21 @@ class BlockEditor:
 
         Raises ``ReadOnlyError``, ``DamagedBlockError``, ``OSError`` or as ``Allocation.reserve``.
         """
-        self.check_writable(number)
+        self.check_writable(number, self._table.header(number))
         self.flush(number, durable=False)
         before = self._table.header(number).allocated_size
         self._room.reserve(number, size)
         try:
             if size > before:
-                self._transaction.allocate(self._room.start(number) + before, size - before)
+                self._transaction.allocate(
+                    self._table.start(number, self._table.header(number)) + before, size - before
+                )
         except OSError:  # blocks that were moved for it are not moved back
             self.return_room(number, before)
             raise
         if number in self._edits:
             edit = self._edits[number]
             edit.kept, edit.fresh = size, min(edit.fresh, size)
-
-    def start(self, number: int) -> int:
-        """Return the offset of the content, in bytes from the start of the file."""
-        return self._room.start(number)
 
     def put_encoded(self, number: int, encoded: Encoded) -> int:
         """Overwrite the block with encoded content, durably.
@@ -213,7 +218,7 @@ class BlockEditor:
 
         ``slots`` and errors: see ``Allocation.put_slots``.
         """
-        self.check_writable(number)
+        self.check_writable(number, self._table.header(number))
         header, edit = self._table.header(number), self._edits.get(number)
         had = header.verifiable or (edit is not None and edit.checksum)
         self._room.put_slots(number, slots)
@@ -319,39 +324,39 @@ class BlockEditor:
     def _check_file_writable(self, number: int | None = None) -> None:
         if not self._transaction.mode.writable:
             raise ReadOnlyError("the file is open only for reading", block=number)
-        self._transaction.check_alone()
+        if self._transaction.embedded is not None:
+            self._transaction.check_alone()
 
-    def _begin(self, number: int) -> _Edit:
-        """Return the pending change of a block that is about to be written.  Set its checksum in the file to zero."""
+    def _begin(self, number: int) -> tuple[_Edit, BlockHeader, int]:
+        """Return the pending change of a block that is about to be written, its header, and where its content is.
+
+        Set its checksum in the file to zero.
+        """
         header = self._table.header(number)
-        self.check_writable(number)
         edit = self._edits.get(number)
         if edit is None:
-            edit = _Edit(self.used(number), header.allocated_size, header.allocated_size, checksum=False)
-        if header.checksum != NO_CHECKSUM and not header.streamed:
+            allocated, streamed = header.allocated_size, header.streamed
+            edit = _Edit(self.used(number), allocated, allocated, checksum=False, streamed=streamed)
+        if header.checksum != NO_CHECKSUM and not edit.streamed:
+            had = header.verifiable
             self._room.put(number, header.without_checksum())
-            edit.checksum = self._checksums and header.verifiable
+            edit.checksum, header = self._checksums and had, self._table.header(number)
         self._edits[number] = edit
-        self._table.pinned = True
-        return edit
+        self._table.pinned = True  # from here on, blocks keep their numbers, and this one its place
+        return edit, header, self._table.start(number, header)
 
-    def _fill(self, number: int, start: int, stop: int) -> None:
-        """Write zeros to ``[start, stop)`` of the content.
+    def _make_room(self, number: int, header: BlockHeader, start: int, needed: int) -> None:
+        """Have an allocation of at least ``needed`` bytes at ``start`` of the file.  Raises as ``Allocation``."""
+        if needed > header.allocated_size or start + needed > self._table.layout.size:
+            self._room.make_room(number, needed)
+
+    def _fill(self, begin: int, start: int, stop: int) -> None:
+        """Write zeros to ``[start, stop)`` of the content that begins at ``begin`` of the file.
 
         Fresh allocation already reads as zeros, and so does a gap at the end of a streamed block.
         """
-        if self._table.header(number).streamed:
-            return
-        stop = min(stop, self._edits[number].fresh)
         for place in range(start, stop, CHUNK):
-            self._transaction.write_content(self._room.start(number) + place, bytes(min(CHUNK, stop - place)))
-
-    def _grown(self, number: int, end: int) -> None:
-        edit = self._edits[number]
-        edit.used = max(edit.used, end)
-        edit.fresh = max(edit.fresh, end)
-        if self._table.header(number).streamed:
-            self._note_stream()
+            self._transaction.write_content(begin + place, bytes(min(CHUNK, stop - place)))
 
     def _note_stream(self) -> None:
         size = self._transaction.backend.size()
@@ -362,6 +367,6 @@ class BlockEditor:
 
         The caller makes sure that no blocks move or change meanwhile.
         """
-        start, backend = self._room.start(number), self._transaction.backend
+        start, backend = self._table.start(number, self._table.header(number)), self._transaction.backend
         with self._progress.over("checksum", size, number) as step, self._scheduler.waiting():
             return digest_of(lambda place, length: backend.read_at(start + place, length), size, interrupted, step)

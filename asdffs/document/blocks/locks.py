@@ -12,12 +12,10 @@ or without the lock.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterator
 
 from asdffs.errors import InUseError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
@@ -29,10 +27,17 @@ class RetiredError(Exception):
     """The block was stored in another way meanwhile, so this object is obsolete; ask the document for the new one."""
 
 
-class BlockLocks:
-    """The locks of one document.  ``moving()`` returns the lock that is taken while blocks move within the file."""
+def await_free(lock: RankedLock) -> None:
+    """Wait until no thread holds ``lock``."""
+    while lock.taken:
+        with lock.entered(patiently=True):
+            pass
 
-    def __init__(self, scheduler: Scheduler, moving: Callable[[], RankedLock]) -> None:
+
+class BlockLocks:
+    """The locks of one document.  ``moving``: the lock that is taken while blocks move within the file."""
+
+    def __init__(self, scheduler: Scheduler, moving: RankedLock) -> None:
         self._scheduler = scheduler
         self._moving = moving
         self._locks: dict[int, RankedLock] = {}
@@ -45,36 +50,29 @@ class BlockLocks:
 
     def of(self, number: int) -> RankedLock:
         """Return the lock of block ``number``, which changes and commits of its content hold."""
-        return self._locks.setdefault(number, RankedLock(self._scheduler, Rank.BLOCK))
+        lock = self._locks.get(number)
+        if lock is None:
+            lock = self._locks[number] = RankedLock(self._scheduler, Rank.BLOCK)
+        return lock
 
-    @contextlib.contextmanager
-    def overwriting(self, number: int) -> Iterator[None]:
-        """Hold the overwrite lock of block ``number`` inside the ``with`` block.
+    def of_overwrite(self, number: int) -> RankedLock:
+        """Return the lock that is held while the bytes of block ``number`` in the file are overwritten.
 
-        Inside, its bytes in the file are a mixture of the old and the new ones, so its readers must wait.
+        They are a mixture of the old and the new ones then, so readers must wait.
         """
-        with self._overwritten.setdefault(number, RankedLock(self._scheduler, Rank.OVERWRITE)).entered():
-            yield
+        return self._overwritten.setdefault(number, RankedLock(self._scheduler, Rank.OVERWRITE))
 
-    def unsteady(self, number: int) -> bool:
-        """Return whether a reader of the bytes of block ``number`` would have to wait now."""
-        overwritten = self._overwritten.get(number)
-        return self._moving().taken or (overwritten is not None and overwritten.taken)
+    def unsteady(self, number: int, *, stored: bool = True) -> bool:
+        """Return whether a reader of block ``number`` has to wait; without ``stored``, only for moves of blocks."""
+        overwritten = self._overwritten.get(number) if stored else None
+        return self._moving.taken or (overwritten is not None and overwritten.taken)
 
-    def await_move(self) -> None:
-        """Wait until no blocks move.  During a move they are neither at the old nor at the new offsets."""
-        if self._moving().taken:
-            with self._moving().entered(patiently=True):
-                pass
-
-    def await_steady(self, number: int, *, also: bool = True) -> None:
-        """Wait until no blocks move and, with ``also``, block ``number`` is not being overwritten."""
-        overwritten = self._overwritten.get(number) if also and self._overwritten else None
-        while self._moving().taken or (overwritten is not None and overwritten.taken):
-            self.await_move()
-            if overwritten is not None and overwritten.taken:
-                with overwritten.entered(patiently=True):
-                    pass
+    def await_steady(self, number: int, *, stored: bool = True) -> None:
+        """Wait until no blocks move and, with ``stored``, block ``number`` is not being overwritten."""
+        while self.unsteady(number, stored=stored):
+            await_free(self._moving)
+            if stored:
+                await_free(self.of_overwrite(number))
 
 
 _ADVICE = "is mapped into memory by this program (Block.buffer, Array.mapped); delete all references to it first"

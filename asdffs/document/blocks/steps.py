@@ -53,7 +53,7 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
         if _takes_room(file, filled) and not _has_room(file, payload.size + _MARGIN):
             raise OSError(errno.ENOSPC, "overwriting the block needs more disk space than is free", file.path)
         file.check_unchanged()  # invariant 1
-        _reserve(file, offset, payload.size)  # once the record is written, a full disk would make the file FAILED
+        reserve(file, offset, payload.size)  # once the record is written, a full disk would make the file FAILED
     record = make_record(file.backend, plan, filled)
     file.write_record(record)  # invariants 1 and 2
     try:
@@ -117,7 +117,7 @@ def _undo(file: OpenFile, record: Record) -> None:
     file.note_signature()
 
 
-def _reserve(file: OpenFile, offset: int, length: int) -> None:
+def reserve(file: OpenFile, offset: int, length: int) -> None:
     """Reserve disk space for ``length`` bytes at ``offset``.
 
     Note the new signature even on failure: the file has another mtime then, and perhaps a part of the space.

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import Final
 
+from asdffs.document.blocks.locks import await_free
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.errors import DamagedBlockError, NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.block_scan import drive, scan_block_header, scan_blocks
 from asdffs.format.layout import Layout, Span
 from asdffs.scheduling import CHUNK
-from asdffs.storage.backend import Backend
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _CUT_OFF: Final = (
 
 
 class BlockTable:
-    """The headers and positions of the blocks in ``layout``.  ``backend()`` returns the open file.
+    """The headers and positions of the blocks in ``layout`` of the file that ``transaction`` changes.
 
     ``layout`` may change when the index turns out to be wrong, but not while ``pinned`` is set: pending changes
     identify blocks by number.
@@ -44,8 +44,8 @@ class BlockTable:
     a header calls ``touch``.
     """
 
-    def __init__(self, backend: Callable[[], Backend], layout: Layout, changes: Changes) -> None:
-        self._backend = backend
+    def __init__(self, transaction: Transaction, layout: Layout, changes: Changes) -> None:
+        self._transaction = transaction
         self._changes = changes
         self.layout = layout
         self.pinned = False
@@ -58,7 +58,7 @@ class BlockTable:
         return len(self.layout.offsets)
 
     def header(self, number: int) -> BlockHeader:
-        """Return the header of block ``number``.
+        """Return the header of block ``number``.  Wait while blocks move, if it must be read from the file.
 
         Raises ``DamagedBlockError``, also if the file has no such block (any more).
         """
@@ -67,6 +67,7 @@ class BlockTable:
             return known
         if not 0 <= number < len(self):
             raise DamagedBlockError(f"the file has {len(self)} blocks", block=number)
+        await_free(self._transaction.moving)
         try:
             header = self._read(number)
         except DamagedBlockError as err:
@@ -81,10 +82,14 @@ class BlockTable:
         """Return the offset of the magic of the block, in bytes from the start of the file."""
         return self.layout.offsets[number]
 
+    def start(self, number: int, header: BlockHeader) -> int:
+        """Return the offset of the content of the block with this header."""
+        return self.layout.offsets[number] + header.full_size
+
     def content(self, number: int) -> Span:
         """Return the span of the used bytes of the block in the file, cut at the end of the file."""
         header = self.header(number)
-        start = min(self.offset(number) + header.full_size, self.layout.size)
+        start = min(self.start(number, header), self.layout.size)
         stop = self.layout.size if header.streamed else start + header.used_size
         return Span(start, min(stop, self.layout.size))
 
@@ -102,10 +107,6 @@ class BlockTable:
                 self._sure_end(number + 1)  # may find that the index is wrong, and replace the layout
             if self.layout.index is not None and number + 1 < len(self) and end != self.offset(number + 1):
                 raise NoRoomError(_GAP, block=number, remedy=Remedy.CLOSE_GAP)
-        self.check_not_cut()
-
-    def check_not_cut(self) -> None:
-        """Raise ``NoRoomError`` if the file is truncated."""
         cut = self.cut_block
         if cut is not None:
             raise NoRoomError(_CUT_OFF, block=cut, offset=self.layout.size)
@@ -136,7 +137,7 @@ class BlockTable:
             return err.end
 
     def verify_index(self) -> None:
-        """Read all headers, so that a wrong index is found.  Damaged blocks raise nothing."""
+        """Read all headers now, so that the numbers of blocks do not change later.  Damaged blocks raise nothing."""
         for number in range(len(self)):
             with contextlib.suppress(DamagedBlockError):
                 self.header(number)
@@ -158,7 +159,7 @@ class BlockTable:
 
     def _check_gap(self, start: int, stop: int, number: int) -> None:
         for offset in range(start, stop, CHUNK):
-            if self._backend().read_at(offset, min(CHUNK, stop - offset)).strip(b"\0"):
+            if self._transaction.backend.read_at(offset, min(CHUNK, stop - offset)).strip(b"\0"):
                 raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start, remedy=Remedy.FORCE_DROP)
 
     def empty_header(self) -> BlockHeader:
@@ -197,7 +198,7 @@ class BlockTable:
     def _read(self, number: int) -> BlockHeader:
         """Read a header.  Raises ``DamagedBlockError``, also if the block reaches into the next one."""
         start = self.offset(number)
-        header = drive(scan_block_header(start, self.layout.rules), self._backend().read_at)
+        header = drive(scan_block_header(start, self.layout.rules), self._transaction.backend.read_at)
         if header.streamed:
             return header
         if number + 1 == len(self):
@@ -212,7 +213,7 @@ class BlockTable:
 
     def _check_followed(self, end: int) -> None:
         """Raise ``DamagedBlockError`` if the index leaves out a block that begins at ``end``."""
-        if self._backend().read_at(end, 4) in self.layout.rules.magics:
+        if self._transaction.backend.read_at(end, 4) in self.layout.rules.magics:
             raise DamagedBlockError("the index leaves out the block that follows this one", offset=end)
 
     def _walk_instead(self, reason: DamagedBlockError) -> bool:
@@ -223,7 +224,8 @@ class BlockTable:
         if self.layout.index is None or self._index_is_better or self.pinned:
             return False
         walk = drive(
-            scan_blocks(self.layout.size, self.layout.offsets[0], self.layout.rules), self._backend().read_at
+            scan_blocks(self.layout.size, self.layout.offsets[0], self.layout.rules),
+            self._transaction.backend.read_at,
         )
         same = walk.offsets == tuple(self.layout.offsets)
         if same or walk.trouble is not None or len(walk.offsets) < len(self):

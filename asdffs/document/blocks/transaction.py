@@ -41,15 +41,15 @@ while a change waits for the disk.
 from __future__ import annotations
 
 import contextlib
+import enum
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdffs import interrupts
-from asdffs.document.blocks.foreign import Foreign, foreign_change_of
 from asdffs.document.blocks.locks import Pins
 from asdffs.errors import NotPermittedError, StorageError
-from asdffs.scheduling import RankedLock, Scheduler, SingleThread
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.open_file import AUTO, REPLACING, FileMode, OpenFile, Unsuitable
 from asdffs.storage.window import WindowBackend
@@ -62,6 +62,15 @@ if TYPE_CHECKING:  # who only reads changes nothing
     from asdffs.storage.sidecars import Payload
 
 logger = logging.getLogger(__name__)
+
+
+class Foreign(enum.Enum):
+    """The change that another program made to the file."""
+
+    NO = "nothing"
+    CHANGED = "changed in place"
+    REPLACED = "replaced by another file"
+    REMOVED = "removed"
 
 
 class ChangePolicy(NamedTuple):
@@ -81,8 +90,13 @@ class ChangePolicy(NamedTuple):
 class Transaction:
     """All changes of one open file.
 
-    ``journal`` is None if the file is only read, or by the user's choice.  ``pins``: the blocks that this program has
-    mapped; they must not move.  ``changed``: whether the file was changed.  ``grown_by``: the last growth strategy.
+    ``journal`` is None if the file is only read, or by the user's choice.  ``known``: the signature of the file as it
+    was read.  ``embedded``: where the ASDF file is, if it is inside another file.  ``mode``: the mode of the file, a
+    new one by default.
+
+    ``pins``: the blocks that this program has mapped; they must not move.  ``moving``: the lock that is taken while
+    blocks move within the file; readers of blocks wait for it.  ``changed``: whether the file was changed.
+    ``grown_by``: the last growth strategy.
     """
 
     def __init__(
@@ -90,21 +104,18 @@ class Transaction:
         folder: Folder,
         backend: Backend,
         journal: Journal | None,
-        scheduler: Scheduler | None = None,
-        policy: ChangePolicy | None = None,
-        known: Signature | None = None,
-        mode: FileMode | None = None,
+        scheduler: Scheduler,
+        policy: ChangePolicy,
+        known: Signature,
         embedded: Embedded | None = None,
+        mode: FileMode | None = None,
     ) -> None:
-        """``known``: the signature of the file as it was read, by default as it is now.  ``mode``: its mode.
-
-        ``embedded``: where the ASDF file is, if it is inside another file.
-        """
-        self._embedded = embedded
-        self._policy = policy or ChangePolicy(writable=journal is not None)
-        self.mode = mode or FileMode(folder.path(backend.name), writable=self._policy.writable)
-        scheduler = scheduler or SingleThread()
-        self._file = OpenFile(folder, backend, journal, scheduler, self.mode, self._policy.replacing, known)
+        self.folder = folder
+        self.embedded = embedded
+        self._policy = policy
+        self.mode = mode or FileMode(folder.path(backend.name), writable=policy.writable)
+        self._file = OpenFile(folder, backend, journal, scheduler, self.mode, policy.replacing, known)
+        self.moving = self._file.moving
         self.changed = False
         self._resized = False
         self.grown_by = ""
@@ -115,13 +126,8 @@ class Transaction:
     @property
     def backend(self) -> Backend:
         """The open ASDF file, perhaps inside another file.  Another one after a change of its size."""
-        found = self._embedded
-        return self.whole if found is None else WindowBackend(self.whole, found.start, found.size)
-
-    @property
-    def folder(self) -> Folder:
-        """The directory of the file."""
-        return self._file.folder
+        whole, found = self._file.backend, self.embedded
+        return whole if found is None else WindowBackend(whole, found.start, found.size)
 
     @property
     def whole(self) -> Backend:
@@ -129,19 +135,9 @@ class Transaction:
         return self._file.backend
 
     @property
-    def embedded(self) -> Embedded | None:
-        """Where the ASDF file is, if it is inside another file."""
-        return self._embedded
-
-    @property
     def known(self) -> Signature:
         """The signature of the file as we last left it."""
         return self._file.signature
-
-    @property
-    def moving(self) -> RankedLock:
-        """The lock that is taken while blocks move within the file.  Readers of blocks wait for it."""
-        return self._file.moving
 
     def commit(self, plan: Plan, adopt: Callable[[], None]) -> None:
         """Carry out ``plan`` atomically and durably.
@@ -156,13 +152,14 @@ class Transaction:
             adopt()
             return
         self.mode.check_writable()
-        self._check_size(plan)
-        whole, after = (plan, None) if self._embedded is None else self._embedded.enclose(plan, self.whole.read_at)
+        if self.embedded is not None and plan.old_size != self.embedded.size:
+            raise self._file.stale()
+        whole, after = (plan, None) if self.embedded is None else self.embedded.enclose(plan, self.whole.read_at)
         if whole.move is not None:
             self.pins.check_all()
 
         def adopt_all() -> None:
-            self._embedded = after
+            self.embedded = after
             adopt()
 
         from asdffs.document.blocks.steps import in_place
@@ -179,6 +176,7 @@ class Transaction:
         from asdffs.document.blocks.steps import fill
 
         self.check_alone()
+        self.mode.check_writable()
         self._carry_out(plan, lambda: fill(self._file, plan, payload, offset, step), adopt)
 
     def _carry_out(self, plan: Plan, work: Callable[[], Backend | None], adopt: Callable[[], None]) -> None:
@@ -188,7 +186,6 @@ class Transaction:
         """
         from asdffs.document.blocks.steps import show_recovered  # while files can be opened
 
-        self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         if plan.old_size != self.whole.size():
             raise self._file.stale()
@@ -230,9 +227,7 @@ class Transaction:
 
         self.check_alone()
         self.pins.check_all()
-        self.mode.check_writable()
-        self._file.check_unchanged()  # invariant 1
-        file, before = self._file, self._file.backend
+        file, before = self._check_content(), self._file.backend
         try:
             file.backend = rewrite(file, lambda new: fill(file.folder, new))
         except Unsuitable as err:
@@ -250,41 +245,37 @@ class Transaction:
 
         They are durable only after ``sync``.  Raises as ``commit``; then a part may be written.
         """
-        if self._embedded is not None:
-            self.check_alone()
-        self.mode.check_writable()
-        self._file.check_unchanged()  # invariant 1
-        file, size = self._file, self._file.signature.size
+        file = self._check_content()
+        size = file.signature.size
         try:
             file.backend.write_at(offset, payload)
         finally:
-            self._note_change()
+            self.changed = True
+            file.note_signature()
             self._resized = self._resized or file.signature.size != size
 
     def allocate(self, offset: int, length: int) -> None:
         """Reserve disk space for ``length`` bytes at ``offset`` of the file.  Raises as ``commit``."""
-        self.check_alone()
-        self.mode.check_writable()
-        self._file.check_unchanged()  # invariant 1
-        with self._file.scheduler.waiting():
-            self._reserve(offset, length)
+        from asdffs.document.blocks.steps import reserve
 
-    def _reserve(self, offset: int, length: int) -> None:
-        """Note the change even on failure: the file has another mtime then, and perhaps a part of the space."""
-        try:
-            if length:
-                self.backend.allocate(offset, length)
-        finally:
-            self._note_change()
+        file = self._check_content()
+        self.changed = True
+        with file.scheduler.waiting():
+            reserve(file, offset, length)
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block, in bytes.  Raises as ``commit``."""
-        self.check_alone()
+        self._check_content().backend.truncate(size)
+        self.changed = self._resized = True
+        self._file.note_signature()
+
+    def _check_content(self) -> OpenFile:
+        """Return the file if bytes outside of the text may be changed now (invariant 1).  Raises as ``commit``."""
+        if self.embedded is not None:
+            self.check_alone()
         self.mode.check_writable()
-        self._file.check_unchanged()  # invariant 1
-        self.backend.truncate(size)
-        self._resized = True
-        self._note_change()
+        self._file.check_unchanged()
+        return self._file
 
     def sync(self) -> None:
         """Return when all content is durable.  Raises ``FailedFileError`` if that fails (invariant 7)."""
@@ -292,8 +283,18 @@ class Transaction:
         self._resized = False
 
     def foreign(self) -> Foreign:
-        """Return the change that another program made to the file since we last left it.  Raises ``OSError``."""
-        return foreign_change_of(self._file)
+        """Return the change that another program made to the file since we last left it, by its signature.
+
+        Raises ``OSError``, but not if the file is missing.
+        """
+        file = self._file
+        try:
+            now = file.folder.signature(file.backend.name)
+        except FileNotFoundError:
+            return Foreign.REMOVED
+        if file.is_ours(now):
+            return Foreign.NO
+        return Foreign.CHANGED if now.inode == file.signature.inode else Foreign.REPLACED
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the file is as we left it (invariant 1)."""
@@ -334,7 +335,7 @@ class Transaction:
             self.whole.close()
         file = self._file
         new = Transaction(
-            file.folder, backend, file.journal, file.scheduler, self._policy, known, self.mode, embedded
+            file.folder, backend, file.journal, file.scheduler, self._policy, known, embedded, self.mode
         )
         self._file.journal = None
         if self._note:
@@ -342,14 +343,13 @@ class Transaction:
                 new.note_owner(self._note)
         return new
 
-    def leave(self) -> None:
-        """Close only the file: for a process forked from the one that opened it."""
-        self.backend.close()
+    def close(self, *, forked: bool = False) -> None:
+        """Remove the journal, except in the mode FAILED, and close the file, which releases its lock.
 
-    def close(self) -> None:
-        """Remove the journal, except in the mode FAILED, and close the file, which releases its lock."""
+        ``forked``: only close the file, in a process forked from the one that opened it.
+        """
         journal, self._file.journal = self._file.journal, None
-        if journal is not None:
+        if journal is not None and not forked:
             if self.mode.failure:
                 journal.close()
             else:
@@ -368,14 +368,9 @@ class Transaction:
 
     def check_alone(self) -> None:
         """Raise ``NotPermittedError`` if the ASDF file is inside another file: only its text can be changed."""
-        if self._embedded is not None:
-            raise NotPermittedError(
-                f"the ASDF file is inside a {self._embedded.kind} file, where only its tree can be changed"
-            )
-
-    def _check_size(self, plan: Plan) -> None:
-        if self._embedded is not None and plan.old_size != self._embedded.size:
-            raise self._file.stale()
+        if self.embedded is not None:
+            kind = self.embedded.kind
+            raise NotPermittedError(f"the ASDF file is inside a {kind} file, where only its tree can be changed")
 
     def _grow(self, plan: Plan) -> Backend | None:
         """Carry out a plan with a move.  Return the backend of the old file if a new file has replaced it."""
@@ -388,7 +383,3 @@ class Transaction:
             self._file.note_signature()
         self.grown_by = opened.strategy
         return before if opened.strategy in REPLACING else None
-
-    def _note_change(self) -> None:
-        self.changed = True
-        self._file.note_signature()

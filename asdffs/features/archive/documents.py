@@ -23,7 +23,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from asdffs.document.blocks.foreign import Foreign
+from asdffs.document.blocks.transaction import Foreign
 from asdffs.document.report import Outcome
 from asdffs.errors import AsdffsError, CutBlockError, NoSuchNameError, NotPermittedError
 from asdffs.format.constants import FILE_ENDINGS

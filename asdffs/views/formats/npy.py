@@ -136,14 +136,14 @@ class NpyFile(ArrayFile):
     @property
     def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """Whether blocks that were written through this file are compressed."""
-        return any(self._document.contents.header(number).compressed for number in self._written)
+        return any(self._document.table.header(number).compressed for number in self._written)
 
     def flush(self, *, durable: bool) -> None:
         """Bring writes to these blocks into the file; the tree may have given the array another block since."""
         for number in sorted(self._written):
             self._written.discard(number)  # first: what is written while this waits must be flushed again
             try:
-                self._document.contents.flush(number, durable=durable)
+                self._document.contents.committer.flush(number, durable=durable)
             except BaseException:  # it goes on
                 self._written.add(number)
                 raise

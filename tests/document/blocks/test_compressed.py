@@ -18,7 +18,7 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zli
 
 from asdffs.codecs.base import name_of
 from asdffs.codecs.zlib import ZlibPoints
-from asdffs.document.blocks.contents import ChecksumPolicy
+from asdffs.document.blocks.reading import ChecksumPolicy
 from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
@@ -277,7 +277,7 @@ def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> Non
     for place in range(0, len(raw), step):
         assert document.blocks[0].read_at(place, step) == raw[place : place + step]
         assert sum(block.kept for block in room_of(document)._used) <= (16 << 20) + (2 << 20)
-    spool = document.contents._compressed._decoded[0]._content.file.fileno()
+    spool = document.contents.compressed._decoded[0]._content.file.fileno()
     assert os.fstat(spool).st_blocks * 512 <= 20 << 20
     assert document.blocks[0].read_at(5, 10) == raw[5:15], "back to what was given up"
     with pytest.raises(SpoolFullError, match="the spool has only") as refused:

@@ -162,7 +162,7 @@ def test_only_the_changed_pieces_are_written(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "data.asdf"
     sample(path, b"lz4\0", last=False)
     before = path.read_bytes()
-    monkeypatch.setattr(committing, "encode", None)  # the whole block is never encoded
+    monkeypatch.setattr(committing.BlockCommitter, "_encode", None)  # the whole block is never encoded
     document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
     document.blocks[0].write_at(PIECE + 1000, b"12345")
     document.blocks[0].flush(durable=True)
@@ -221,7 +221,7 @@ def test_a_block_that_was_written_in_part_gives_back_what_others_need(tmp_path: 
     first.write_at(3 * PIECE, b"12345")
     for at in range(0, len(CONTENT), PIECE):
         assert second.read_at(at, PIECE) == CONTENT[at : at + PIECE]
-    kept = [document.contents._compressed.block(number) for number in (0, 1)]
+    kept = [document.contents.compressed.block(number) for number in (0, 1)]
     assert sum(block.kept for block in kept if block is not None) <= 10 * PIECE
     first.flush(durable=True)
     assert first.read_at(0, len(CONTENT)) == CONTENT[: 3 * PIECE] + b"12345" + CONTENT[3 * PIECE + 5 :]
