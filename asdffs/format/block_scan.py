@@ -27,6 +27,8 @@ from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN,
 FIRST_PIECE = 1 << 16
 #: Bytes of the magic and the header that most blocks have.
 _USUAL_HEADER = BLOCK_PREFIX_SIZE + FORM_48.size
+#: The most magics at which a block of a dialect with two magics is looked for.
+_MOST_MAGICS = 1 << 12
 #: Largest piece read at once, in bytes.
 LARGEST_PIECE = 1 << 22
 #: Longest run of NULs after the index, in bytes.  After more of them the index is not found.
@@ -268,6 +270,22 @@ def scan_magic(size: int, end: int, window: Window, rules: BlockRules) -> Scan[i
         yield from window.slide(min(len(BLOCK_MAGIC) - 1, window.stop - end), size)
         found = _find_magic(window.held, 0, rules)
     return window.start + found if found >= 0 else None
+
+
+def scan_sound(size: int, first: int, rules: BlockRules) -> Scan[int]:
+    """Return the offset of the first block with a sound header; ``first``, where a magic is, if there is none.
+
+    Where a dialect has two magics, the padding may have the one that the blocks of the file do not have.
+    """
+    place: int | None = first
+    for _ in range(_MOST_MAGICS):
+        if place is None:
+            break
+        header, end, _ = yield from _scan_one(place, rules)
+        if header is not None and (end is None or end <= size):
+            return place
+        place = yield from scan_magic(size, place + 1, Window(place + 1, bytearray()), rules)
+    return first
 
 
 def _find_magic(held: bytearray, start: int, rules: BlockRules) -> int:

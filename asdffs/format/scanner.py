@@ -23,6 +23,7 @@ from asdffs.format.block_scan import (
     scan_blocks,
     scan_end,
     scan_magic,
+    scan_sound,
 )
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
 from asdffs.format.layout import Layout, Span
@@ -94,6 +95,8 @@ def _scan_tree(size: int, header: Header, start: int, text: bytes, rules: BlockR
         end = find_tree_end(window.held, 0, at_eof=window.stop == size)
     end += window.start
     first_block = yield from scan_magic(size, end, window, rules)
+    if first_block is not None and len(rules.magics) > 1:
+        first_block = yield from scan_sound(size, first_block, rules)
     return _Text(header, start, end, first_block, rules)
 
 

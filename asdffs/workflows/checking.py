@@ -12,6 +12,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from asdffs import registry
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.validation import check_text
 from asdffs.document.arrays.faults import find_faults
@@ -106,6 +107,9 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         return
     arrays = checked.arrays
     yield from _check_versions(document, text)
+    if document.dialect.upgradable:
+        doubts = registry.needed_feature("drafts").doubts(text, document.dialect)
+        yield from (Finding(Level.WARNING, doubt) for doubt in doubts)
     yield from (Finding(Level.ERROR, f"line {one.line}: {one.sentence}") for one in checked.oddities)
     yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())

@@ -92,7 +92,7 @@ def test_quantize_against_bits(found: list[tuple[int, float, float, list[int]]],
     )
     dtype = np.dtype(f"f{bits // 8}").newbyteorder(">" if order == "big" else "<")
     expected = np.array(naive_values(found), np.float64).astype(dtype)
-    decoded = b"".join(Quantize(bits).decode(Bytes(stream), expected.nbytes, order))
+    decoded = b"".join(Quantize(bits, (len(expected),)).decode(Bytes(stream), expected.nbytes, order))
     assert decoded == expected.tobytes()
 
 

@@ -88,15 +88,26 @@ class _Zlib:
 
 @dataclass(frozen=True, slots=True)
 class Quantize:
-    """The decoder of an array of floats of ``bits`` bits, 32 or 64.  See ``ChainStep``."""
+    """The decoder of an array of floats.  See ``ChainStep``.
+
+    ``bits``: of a float, 32 or 64; ``original``: the shape of the array, without the padding of tiles.
+    """
 
     bits: int
+    original: tuple[int, ...]
 
     ratio = 64
     memory = 2 * PIECE
 
+    @property
+    def size(self) -> int:
+        """Size of the array in bytes."""
+        return self.bits // 8 * math.prod(self.original)
+
     def encoded_size(self, size: int) -> int:
-        """See ``ChainStep``."""
+        """See ``ChainStep``.  Raises ``ValueError`` for fewer bytes than the array has; tiles may have more."""
+        if size < self.size:
+            raise ValueError(f"its original_shape has {self.size} bytes, and the content {size}")
         return size // (self.bits // 8) * _MOST + _MOST_EMPTY * _CHUNK.size
 
     def encode(self, content: Source) -> Iterator[bytes]:
@@ -167,7 +178,10 @@ def _quantize_of(arguments: Mapping[str, Any]) -> Quantize:
     bits = arguments.get("dtype")
     if isinstance(bits, bool) or bits not in (32, 64):
         raise ValueError("quantize needs dtype: 32 or 64")
-    return Quantize(int(bits))
+    original = _shape_of(arguments.get("original_shape"))
+    if original is None:
+        raise ValueError("quantize needs original_shape")
+    return Quantize(int(bits), original)
 
 
 @dataclass(frozen=True, slots=True)

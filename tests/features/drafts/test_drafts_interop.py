@@ -289,6 +289,7 @@ def quantized(*chunks: tuple[int, float, float, bytes, int]) -> bytes:
     return b"".join(struct.pack(">BddQ", bits, offset, scale, n) + raw for bits, offset, scale, raw, n in chunks)
 
 
+OF_SIX = b"---\n[[quantize, {dtype: 32, original_shape: [6]}]]\n...\n"
 QUANTIZE = b"---\n- [quantize, {dtype: 64, original_shape: [5]}]\n...\n"
 
 
@@ -327,13 +328,19 @@ def test_quantize_is_read_only_until_it_is_stored_otherwise() -> None:
         (b"---\n[zlib]\n", "has no end"),
         (b"---\n[zlib, {\n...\n", "is not YAML"),
         (b"---\nzlib\n...\n", "not a list"),
-        (b"---\n[]\n...\n", "not a list"),
+        (b"---\n[]\n...\n", "cannot come from 11 stored"),
+        (b"---\n# " + b"x" * (1 << 20) + b"\n[zlib]\n...\n", "longer than 1 MiB"),
+        (b"---\n[[quantize, {dtype: 32}]]\n...\n", "needs original_shape"),
+        (b"---\n[[quantize, {dtype: 32, original_shape: [5]}]]\n...\n", "exactly 20 bytes, not 24"),
         (b"---\n[&a zlib, *a]\n...\n", "has anchors"),
         (b"---\n[[zlib, {x: " + b"9" * 5000 + b"}]]\n...\n", "not YAML"),
         (b"---\n[[zlib, {x: 0x" + b"f" * 5000 + b"}]]\n...\n", "not YAML"),
         (b"---\n[[zlib, {x: {y: 1}}]]\n...\n", "not a number, a text or a list"),
-        (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 0) * 1001, "too many chunks"),
-        (b"---\n[zlib, zlib, zlib, zlib, zlib]\n...\n", "1 to 4 encodings"),
+        (
+            OF_SIX + struct.pack(">BddQ", 8, 0, 1, 0) * 1001,
+            "too many chunks",
+        ),
+        (b"---\n[" + b"zlib, " * 65 + b"]\n...\n", "at most 64 encodings"),
         (b"---\n[[zlib, 3]]\n...\n", "not a name with arguments"),
         (b"---\n[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]\n...\n", "cannot follow each other"),
         (b"---\n[[tile, {shape: [1], item_size: 1}]]\n...\n", "needs shape"),
@@ -343,11 +350,20 @@ def test_quantize_is_read_only_until_it_is_stored_otherwise() -> None:
         (b"---\n[[tile, {shape: [5], original_shape: [23], item_size: 1}]]\n...\n", "exactly 23 bytes, not 24"),
         (b"---\n[[tile, {shape: [1000000000], original_shape: [24], item_size: 1}]]\n...\n", "at most 268435456"),
         (b"---\n[[quantize, {dtype: 16}]]\n...\n", "32 or 64"),
-        (b"---\n[[quantize, {dtype: 32}]]\n...\n", "6 quantized values are missing"),
-        (b"---\n[[quantize, {dtype: 32}]]\n...\nxyz", "inside the header of a chunk"),
-        (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 65, 0, 1, 6), "65 bits"),
-        (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 7), "more quantized values"),
-        (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 6), "values end too early"),
+        (b"---\n[[quantize, {dtype: 32, original_shape: [2, 3]}]]\n...\n", "6 quantized values are missing"),
+        (OF_SIX + b"xyz", "inside the header of a chunk"),
+        (
+            OF_SIX + struct.pack(">BddQ", 65, 0, 1, 6),
+            "65 bits",
+        ),
+        (
+            OF_SIX + struct.pack(">BddQ", 8, 0, 1, 7),
+            "more quantized values",
+        ),
+        (
+            OF_SIX + struct.pack(">BddQ", 8, 0, 1, 6),
+            "values end too early",
+        ),
         (b"---\n[zlib]\n...\nno zlib at all", "the zlib stream is not valid"),
         (b"---\n[zlib]\n...\n" + zlib.compress(bytes(24))[:-3], "end too early"),
         (b"---\n[zlib]\n...\n" + zlib.compress(bytes(25)), "more than"),
@@ -375,11 +391,32 @@ def test_encoded_and_streamed_is_a_bad_block() -> None:
     document.close()
 
 
+@pytest.mark.parametrize("count", [0, 1, 5, 64])
+@pytest.mark.parametrize("comment", [0, 20_000])
+def test_chains_of_any_length_the_draft_allows(count: int, comment: int) -> None:
+    encoded = ITEMS
+    for _ in range(count):
+        encoded = zlib.compress(encoded)
+    chunk = b"# " + b"x" * comment + b"\n[" + b", ".join([b"zlib"] * count) + b"]\n...\n"
+    _, document = opened(draft(ARRAY, block_36(chunk + encoded, len(ITEMS))))
+    assert document.blocks[0].read_at(0, len(ITEMS)) == ITEMS
+    document.close()
+
+
 def test_a_few_bytes_cannot_claim_any_amount() -> None:
     stored = b"---\n[zlib, zlib, zlib, zlib]\n...\n" + bytes(300)
     _, document = opened(draft(ARRAY, block_36(stored, 1 << 40)))
     with pytest.raises(DamagedBlockError, match="cannot come from"):
         document.blocks[0].read_at(0, 1)
+    document.close()
+
+
+@pytest.mark.parametrize("magic", [b"\xd3BLK", b"\x89BLK"])
+def test_regression_the_padding_may_have_the_other_magic(magic: bytes) -> None:
+    (other,) = {b"\xd3BLK", b"\x89BLK"} - {magic}
+    whole = draft(ARRAY, other * 20, block_44(ITEMS, magic=magic), block_44(ITEMS[::-1], magic=magic), head=HEAD_2014)
+    _, document = opened(whole)
+    assert [block.read_at(0, 99) for block in document.blocks] == [ITEMS, ITEMS[::-1]]
     document.close()
 
 
@@ -545,3 +582,21 @@ complex: !core/ndarray [!core/complex 1-1j]
     assert found["complex"].tolist() == [1 - 1j]
     assert not findings(document)
     document.close()
+
+
+@pytest.mark.parametrize("head", [HEAD_2014, HEAD_2015])
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (b"!core/asdf", b"!core/wrong", "the root of the tree has the tag tag:stsci.edu:asdf/0.1.0/core/wrong, not"),
+        (b" !core/asdf", b"", "the root of the tree has no tag, not core/asdf"),
+        (b"data: !core/ndarray", b"data: !core/other", "data is not an ndarray"),
+    ],
+)
+def test_what_the_drafts_want_of_a_tree_is_told(head: bytes, old: bytes, new: bytes, sentence: str) -> None:
+    whole = draft(ARRAY, block_44(ITEMS), head=head)
+    assert old in whole
+    for text, expected in ((whole, False), (whole.replace(old, new), True)):
+        _, document = opened(text)
+        assert any(sentence in finding.sentence for finding in check_document(document, deep=False)) is expected
+        document.close()

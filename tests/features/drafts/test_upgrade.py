@@ -210,7 +210,13 @@ def test_history_that_is_there_stays(tmp_path: Path, history: str, wanted: list[
         assert [entry["description"].split(" ")[0] for entry in entries] == wanted
 
 
-@pytest.mark.parametrize("body", [b"{a: 1}\n", b"  a: 1\n  b: 2\n", b"history: a text\n", b""])
+def test_a_null_tree_gets_a_history(tmp_path: Path) -> None:
+    upgraded(tmp_path, draft(b""))
+    with opened(tmp_path / "new.asdf") as found:
+        assert len(found["history"]["entries"]) == 1
+
+
+@pytest.mark.parametrize("body", [b"{a: 1}\n", b"  a: 1\n  b: 2\n", b"history: a text\n"])
 def test_where_history_cannot_be_it_is_a_comment(tmp_path: Path, body: bytes) -> None:
     found = upgraded(tmp_path, draft(body))
     assert b"# history: !<tag:stsci.edu:asdf/core/history_entry-1.0.0> {description: " in found

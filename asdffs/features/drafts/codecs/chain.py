@@ -19,13 +19,14 @@ from typing import Any, Final
 
 from asdffs.codecs.base import Chaining, Encoding, Source, pieces
 from asdffs.errors import InvalidTreeError
-from asdffs.features.drafts.encodings import LOSSY, STEPS, ChainStep, Tile
+from asdffs.features.drafts.encodings import LOSSY, STEPS, ChainStep, Quantize, Tile
 from asdffs.format.constants import CHAIN
 
 #: Most encodings of a chain.  Each can decode to a thousand times as many bytes, so the number is limited.
-_MOST: Final = 4
-#: Most bytes of a chunk.  A longer one is not parsed.
-_LONGEST: Final = 1 << 14
+_MOST: Final = 64
+#: Most bytes of a chunk, and of the piece of a block in which its end is looked for first.
+_LONGEST: Final = 1 << 20
+_USUAL: Final = 1 << 12
 _END: Final = re.compile(rb"\r?\n\.\.\.(?:\r?\n|\Z)")
 #: Limit of the decoded size per stored byte: enough for zlib with quantize, and a tiny file cannot fill the disk.
 _RATIO: Final = 1 << 17
@@ -92,10 +93,10 @@ class Chain(Encoding):
     def fixed_size(self) -> int | None:
         """The only size in bytes that the content can have; None if any size is possible."""
         try:
-            first = self._steps[0]
+            first = next(iter(self._steps), None)
         except ValueError:
             return None
-        return first.size if isinstance(first, Tile) else None
+        return first.size if isinstance(first, Tile | Quantize) else None
 
     @property
     def ratio(self) -> int:
@@ -118,6 +119,8 @@ class Chain(Encoding):
 
     def _decoded(self, stored: Source, size: int, order: str) -> Iterator[bytes]:
         steps, sizes = self._steps, [size]
+        if self.fixed_size not in (None, size):
+            raise ValueError(f"its chain holds exactly {self.fixed_size} bytes, not {size}")
         for step in steps:
             sizes.append(step.encoded_size(sizes[-1]))
         source: Source = _Behind(stored, len(self.chunk))
@@ -176,10 +179,15 @@ class Chains(Chaining):
 
     def codec_for(self, stored: Source, order: Callable[[], str] = lambda: "big") -> Chain:
         """Return the chain at the beginning of ``stored``; a chain with a ``problem`` if there is no valid one."""
-        head = stored.read_at(0, min(_LONGEST, stored.size))
-        end = _END.search(head)
-        if end is None or (end.end() == len(head) < stored.size and not head.endswith(b"\n")):
-            return Chain(b"", (), problem="its chain of encodings has no end: it lacks a line '...'")
+        for length in (_USUAL, _LONGEST):
+            head = stored.read_at(0, min(length, stored.size))
+            end = _END.search(head)
+            if end is not None and (end.end() < len(head) or head.endswith(b"\n") or len(head) == stored.size):
+                break
+        else:
+            long = len(head) < stored.size
+            reason = "is longer than 1 MiB, and is not read" if long else "has no end: it lacks a line '...'"
+            return Chain(b"", (), problem=f"its chain of encodings {reason}")
         chunk = head[: end.end()]
         try:
             entries = _entries_of(chunk)
@@ -207,8 +215,8 @@ def _entries_of(chunk: bytes) -> tuple[_Entry, ...]:
     if tape.anchors:
         raise ValueError("its chain of encodings has anchors, which could expand to any size")
     found = plain(Nodes(tape).root())
-    if not isinstance(found, list) or not 1 <= len(found) <= _MOST:
-        raise ValueError(f"its chain of encodings is not a list of 1 to {_MOST} encodings")
+    if not isinstance(found, list) or len(found) > _MOST:
+        raise ValueError(f"its chain of encodings is not a list of at most {_MOST} encodings")
     return tuple(map(_entry_of, found))
 
 
