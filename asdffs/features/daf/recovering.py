@@ -5,20 +5,34 @@ The caller holds the file's lock.
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, UnfinishedError, reason_of
+from asdffs.errors import (
+    AsdffsError,
+    FileExpectedError,
+    NameExistsError,
+    NoSuchNameError,
+    NotDirectoryError,
+    NotEmptyError,
+    NotPermittedError,
+    UnfinishedError,
+    reason_of,
+)
 from asdffs.features.daf.format import LOG
 from asdffs.features.daf.live import LiveStore
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.live_file import LiveFile
 from asdffs.features.daf.loose import Loose, remove_logs, take_log
 
-logger = logging.getLogger(__name__)
+#: What an operation raises that cannot be replayed.
+_IMPOSSIBLE: Final = (
+    *(NoSuchNameError, NameExistsError, NotEmptyError, NotPermittedError),
+    *(FileExpectedError, NotDirectoryError),
+)
 
 
 def recover_store(document: Document, spool: str) -> Iterator[str]:
@@ -51,60 +65,38 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
 
 
 def _replay(store: LiveStore, operation: list[Any]) -> None:
-    """Replay one operation if its files exist; it is skipped if the tree has its result already."""
+    """Replay one operation as far as possible: the tree may have its result already."""
     kind, path, *rest = operation
-    root, other = store.root, rest[0] if rest else ""
-    if kind == "loose":
-        _loosen(store, path, other)
-    elif kind == "mkdir":
-        root.make(path)
-    elif kind == "rmdir":
-        entry = root.find(path)
-        if isinstance(entry, LiveDirectory) and not entry.entries:
-            _folder(store, path).entries.pop(_name(path))
-    elif kind == "unlink" and isinstance(root.find(path), LiveFile):
-        root.displace(path)
-    elif kind == "link":
-        file = root.find(path)
-        if isinstance(file, LiveFile) and root.find(other) is None:
-            root.place(other, file)
-    elif kind == "rename":
-        _rename(store, path, other)
+    root, name = store.root, path.rpartition("/")[2]
+    folder = root.find(path.rpartition("/")[0])
+    with contextlib.suppress(*_IMPOSSIBLE):
+        if kind == "loose":
+            _restore(store, path, rest[0])
+        elif kind == "mkdir":
+            root.make(path)
+        elif not isinstance(folder, LiveDirectory):
+            return
+        elif kind == "rmdir":
+            folder.rmdir(name)
+        elif kind == "unlink":
+            folder.unlink(name)
+        elif kind == "link":
+            file, target = folder.entries.get(name), root.find(rest[0].rpartition("/")[0])
+            if isinstance(file, LiveFile) and isinstance(target, LiveDirectory):
+                target.link(file, rest[0].rpartition("/")[2])
+        elif kind == "rename" and root.find(path) not in (None, root.find(rest[0])):
+            new = root.make(rest[0].rpartition("/")[0])
+            if new is not None:
+                folder.rename(name, new, rest[0].rpartition("/")[2])
 
 
-def _loosen(store: LiveStore, path: str, spooled: str) -> None:
+def _restore(store: LiveStore, path: str, spooled: str) -> None:
+    """Give the file at ``path`` the content of the spool file ``spooled``, unless that was removed."""
     file = store.root.find(path)
-    if not os.path.exists(spooled):  # it was removed
+    if not os.path.exists(spooled):
         return
     if isinstance(file, LiveFile):
         file.become(Loose(spooled), same=False)
     elif file is None:
         store.root.make(path.rpartition("/")[0])
         store.root.place(path, LiveFile(store, Loose(spooled)))
-
-
-def _rename(store: LiveStore, path: str, new: str) -> None:
-    entry, there = store.root.find(path), store.root.find(new)
-    if entry is None or there is entry or isinstance(there, LiveDirectory) > isinstance(entry, LiveDirectory):
-        return
-    if isinstance(there, LiveDirectory):
-        if there.entries:
-            return
-        _folder(store, new).entries.pop(_name(new))
-    elif there is not None:
-        store.root.displace(new)
-    target = store.root.make(new.rpartition("/")[0])
-    if target is not None:
-        _folder(store, path).rename(_name(path), target, _name(new))
-
-
-def _folder(store: LiveStore, path: str) -> LiveDirectory:
-    above = path.rpartition("/")[0]
-    found = store.root.find(above)
-    if not isinstance(found, LiveDirectory):
-        raise TypeError("the parent of an entry must be a directory")
-    return found
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

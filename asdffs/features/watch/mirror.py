@@ -86,7 +86,6 @@ class Mirror:
         self._drafts = drafts
         self._announce = announce
         self._blocks = BlockFiles(self.folder, stem, document)
-        self._tree = MirroredTree(document, self.folder, stem)
 
     # -- the state of the directory ---------------------------------------
 
@@ -123,7 +122,7 @@ class Mirror:
         """Return whether a file differs from the ASDF file, or cannot be read; an empty or missing tree does not."""
         try:
             if name == self.main:
-                return self._tree.text() not in (b"", self._document.tree.text())
+                return self._tree_text() not in (b"", self._document.tree.text())
             return self._blocks.differs(name)
         except (AsdffsError, OSError):
             return True
@@ -131,7 +130,7 @@ class Mirror:
     def is_whole(self, name: str) -> bool:
         """Return whether a file is complete: the tree has its end marker, a block all its stored bytes."""
         try:
-            return ends_with_tree(self._tree.raw_text()) if name == self.main else self._blocks.is_whole(name)
+            return ends_with_tree(self._raw_text()) if name == self.main else self._blocks.is_whole(name)
         except (AsdffsError, OSError):
             return False
 
@@ -188,7 +187,7 @@ class Mirror:
     def _carry(self, name: str, before: Signature, *, last: bool) -> bool:
         if name != self.main:
             return self._blocks.carry(name, lambda: self._announce(name, b""))
-        text = self._tree.text()
+        text = self._tree_text()
         if text in (b"", self._document.tree.text()) or self._signature(name) != before:
             return False  # nothing to carry, or the file changed while it was read
         if not last and not ends_with_tree(text):
@@ -282,6 +281,76 @@ class Mirror:
         elif (number := next(iter(numbered([name], self.stem)))) < len(self._document.blocks):
             write_block_file(self._document, self.folder, self.stem, number, write)
 
+    # -- the tree ----------------------------------------------------------
+
+    def _tree_text(self) -> bytes:
+        """Return the tree of the directory with the sources of the ASDF file; empty if the file is missing or empty.
+
+        A tree that cannot be read is returned unchanged; its commit raises the reason.  Raises ``NotPermittedError``
+        if the file has blocks, ``InvalidTreeError`` for a source whose block file does not exist yet, ``OSError``.
+        """
+        try:
+            raw = self._raw_text()
+        except FileNotFoundError:
+            return b""
+        try:
+            outline = read_outline(raw, self._document.dialect)
+        except InvalidTreeError:
+            return raw
+        return checked_sources(outline, self._sources(), self._document.dialect)
+
+    def _raw_text(self) -> bytes:
+        """Return header, comments and tree; the whole file if no tree is found, or if other bytes follow it.
+
+        Raises ``NotPermittedError`` if the file has blocks, ``OSError``.
+        """
+        with closing(self.folder.open(self.main, writable=False)) as backend:
+            size = backend.size()
+            whole = backend.read_at(0, size)
+            try:
+                layout = drive(scan_layout(size, lambda header: self._document.dialect.rules), backend.read_at)
+            except AsdffsError:
+                return whole
+        if layout.first_block is not None:
+            raise NotPermittedError(_OWN_BLOCKS)
+        return whole if whole[layout.text_end :].strip(b"\0 \r\n") else whole[: layout.text_end]
+
+    def _sources(self) -> Wanted:
+        """Return the function that gives the source in the ASDF file for a source of the directory.
+
+        If the source is unchanged, this is the text that the ASDF file has.
+        """
+        document, here = self._document, self.folder.path(self.main)
+        outline = written_outline(document)
+        exploded = exploded_sources(self.stem, len(document.blocks), document.path, self.folder.directory)
+        written: dict[Path, tuple[str | None, str]] = {}
+        for branch in outline.arrays:
+            if branch.array is not None and branch.source is not None:
+                start, stop = branch.source
+                written[branch.path] = exploded(branch.array), outline.text[start:stop]
+
+        def wanted(array: Ndarray) -> str | None:
+            then, text = written.get(array.path, (None, ""))
+            if then is not None and then.strip('"') == array.source:
+                return text
+            number = self._number_of(array, here)
+            return moved_source(array.source, here, os.path.dirname(document.path)) if number is None else str(number)
+
+        return wanted
+
+    def _number_of(self, array: Ndarray, here: str) -> int | None:
+        """Return the number of the block for a source, from the name of its file; None for other files.
+
+        Raises ``InvalidTreeError`` if the ASDF file does not have that block yet.
+        """
+        path = resolve(array.source, here) if isinstance(array.source, str) else None
+        if path is None or os.path.dirname(path) != self.folder.directory:
+            return None
+        number = next(iter(numbered([os.path.basename(path)], self.stem)), None)
+        if number is not None and number >= len(self._document.blocks):
+            raise InvalidTreeError(f"{array.name}: there is no {os.path.basename(path)} yet", line=array.line)
+        return number
+
     # -- beside the ASDF file ------------------------------------------------
 
     def keep_of_file(self, names: list[str]) -> None:
@@ -310,84 +379,6 @@ class Mirror:
             logger.warning(sentence, self._document.path, kept)
         if keeper.failures:
             raise UnfinishedError("; ".join(keeper.failures), path=self._document.path)
-
-
-class MirroredTree:
-    """The tree of an exploded form of ``document`` in ``folder``, with names that begin with ``stem``."""
-
-    def __init__(self, document: Document, folder: FileFolder, stem: str) -> None:
-        self._document = document
-        self._folder = folder
-        self._stem = stem
-        self._main = main_name(stem)
-
-    def text(self) -> bytes:
-        """Return the tree of the directory with the sources of the ASDF file; empty if the file is missing or empty.
-
-        A tree that cannot be read is returned unchanged; its commit raises the reason.  Raises ``NotPermittedError``
-        if the file has blocks, ``InvalidTreeError`` for a source whose block file does not exist yet, ``OSError``.
-        """
-        try:
-            raw = self.raw_text()
-        except FileNotFoundError:
-            return b""
-        try:
-            outline = read_outline(raw, self._document.dialect)
-        except InvalidTreeError:
-            return raw
-        return checked_sources(outline, self._sources(), self._document.dialect)
-
-    def raw_text(self) -> bytes:
-        """Return header, comments and tree; the whole file if no tree is found, or if other bytes follow it.
-
-        Raises ``NotPermittedError`` if the file has blocks, ``OSError``.
-        """
-        with closing(self._folder.open(self._main, writable=False)) as backend:
-            size = backend.size()
-            whole = backend.read_at(0, size)
-            try:
-                layout = drive(scan_layout(size, lambda header: self._document.dialect.rules), backend.read_at)
-            except AsdffsError:
-                return whole
-        if layout.first_block is not None:
-            raise NotPermittedError(_OWN_BLOCKS)
-        return whole if whole[layout.text_end :].strip(b"\0 \r\n") else whole[: layout.text_end]
-
-    def _sources(self) -> Wanted:
-        """Return the function that gives the source in the ASDF file for a source of the directory.
-
-        If the source is unchanged, this is the text that the ASDF file has.
-        """
-        document, here = self._document, self._folder.path(self._main)
-        outline = written_outline(document)
-        exploded = exploded_sources(self._stem, len(document.blocks), document.path, self._folder.directory)
-        written: dict[Path, tuple[str | None, str]] = {}
-        for branch in outline.arrays:
-            if branch.array is not None and branch.source is not None:
-                start, stop = branch.source
-                written[branch.path] = exploded(branch.array), outline.text[start:stop]
-
-        def wanted(array: Ndarray) -> str | None:
-            then, text = written.get(array.path, (None, ""))
-            if then is not None and then.strip('"') == array.source:
-                return text
-            number = self._number_of(array, here)
-            return moved_source(array.source, here, os.path.dirname(document.path)) if number is None else str(number)
-
-        return wanted
-
-    def _number_of(self, array: Ndarray, here: str) -> int | None:
-        """Return the number of the block for a source, from the name of its file; None for other files.
-
-        Raises ``InvalidTreeError`` if the ASDF file does not have that block yet.
-        """
-        path = resolve(array.source, here) if isinstance(array.source, str) else None
-        if path is None or os.path.dirname(path) != self._folder.directory:
-            return None
-        number = next(iter(numbered([os.path.basename(path)], self._stem)), None)
-        if number is not None and number >= len(self._document.blocks):
-            raise InvalidTreeError(f"{array.name}: there is no {os.path.basename(path)} yet", line=array.line)
-        return number
 
 
 def _unchanged(signature: Signature) -> Signature:
