@@ -7,15 +7,14 @@ the array in a mount does.  Implements the schema core/ndarray.  Threads: as for
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import ChunkedElements
-from asdffs.document.arrays.elements import BlockElements, Elements, gather_by_requests, requests_for
+from asdffs.document.arrays.elements import BlockElements, Elements, Strided, requested_parts
 from asdffs.document.arrays.finding import Stored, elements_of, stored_elements
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
@@ -322,8 +321,8 @@ class Array:
         if not is_packed(region.shape, region.strides, elements.placement.item):
             if not self._file.is_remote:
                 return _copied(self.mapped()[index])
-            place = *region[1:3], elements.placement.item, region.offset
-            raw = gather_by_requests(*place, self._reader_ahead(block, requests_for(*place)))
+            parts = requested_parts(Strided(region.shape, region.strides, elements.placement.item, region.offset))
+            raw = b"".join(self._read_parts(block, list(parts)))
             scattered = np.frombuffer(raw, np.dtype(elements.descr)).reshape(region.shape).copy()
             return scattered[()] if region.scalar else scattered.transpose(np.argsort(axes))
         found = np.empty(region.shape, np.dtype(elements.descr))
@@ -331,17 +330,13 @@ class Array:
             raise InvalidArrayError(f"block {block.number} ends before the selected elements")
         return found[()] if region.scalar else found.transpose(np.argsort(axes))
 
-    def _reader_ahead(self, block: Block, parts: list[tuple[int, int]]) -> Callable[[int, int], bytes]:
-        """Return ``block.read_at`` for reads of ``parts``, in order, that has the server send several at a time."""
-        numbers = itertools.count()
-
-        def read(offset: int, length: int) -> bytes:
-            number = next(numbers)
+    def _read_parts(self, block: Block, parts: list[Strided]) -> Iterator[bytes]:
+        """Yield the elements of ``parts``; the server of a remote file is asked for several parts at a time."""
+        for number, part in enumerate(parts):
             if number % _AT_ONCE == 0:
-                self._file.fetch_ahead(block.number, parts[number : number + 2 * _AT_ONCE])
-            return block.read_at(offset, length)
-
-        return read
+                ahead = parts[number : number + 2 * _AT_ONCE]
+                self._file.fetch_ahead(block.number, [one.extent for one in ahead])
+            yield part.read(block.read_at)
 
     def _write(self, elements: BlockElements, region: Selection, value: np.ndarray[Any, Any]) -> None:
         import numpy as np

@@ -17,7 +17,7 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.datatypes import Descr, descr_of
 from asdffs.arrays.ndarrays import Ndarray
@@ -34,7 +34,7 @@ _LARGE_ITEM: Final = 1 << 12
 _SPAN: Final = 4 << 20
 #: The largest ratio of bytes that are read to bytes that are wanted.
 _WASTE: Final = 16
-#: The largest gap over which ``gather_by_requests`` reads, and its largest read, in bytes.
+#: The largest gap over which ``requested_parts`` read, and their largest read, in bytes.
 _NEAR: Final = 64 << 10
 _REQUEST: Final = 1 << 20
 Fetch = Callable[[int, int], bytes]
@@ -125,17 +125,15 @@ class BlockElements(Elements):
             return self._file.contents.read(where.number, where.offset + offset, length)
         if not length:
             return b""
-        first, last = offset // where.item, -(-(offset + length) // where.item)
-        shape, strides = where.shape, where.strides
+        shape, strides, item = where.shape, where.strides, where.item
         if where.fortran:
             shape, strides = shape[::-1], strides[::-1]
-        if where.item > _LARGE_ITEM:  # do not read elements as a whole: their bytes become one more axis
-            with self._file.scheduler.waiting():
-                part = (offset, offset + length)
-                return gather((*shape, where.item), (*strides, 1), 1, where.offset, part, self._fetch)
+        if item > _LARGE_ITEM:  # do not read elements as a whole: their bytes become one more axis
+            shape, strides, item = (*shape, item), (*strides, 1), 1
+        first, last = offset // item, -(-(offset + length) // item)
         with self._file.scheduler.waiting():  # there may be a read for each element
-            gathered = gather(shape, strides, where.item, where.offset, (first, last), self._fetch)
-        start = offset - first * where.item
+            gathered = gather(Strided(shape, strides, item, where.offset), (first, last), self._fetch)
+        start = offset - first * item
         return gathered[start : start + length]
 
     def held(self) -> int:
@@ -197,79 +195,70 @@ def boxes(
     yield from boxes(0, last - above * row, shape[1:], (*before, above))
 
 
-def gather(
-    shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, part: tuple[int, int], fetch: Fetch
-) -> bytes:
-    """Return elements ``part[0]`` to ``part[1]`` (exclusive) of a strided array, rows first.
+class Strided(NamedTuple):
+    """Elements of ``item`` bytes in a block, the first one at ``offset``; ``strides`` are in bytes."""
 
-    ``strides``, ``item`` (the size of an element) and ``offset`` (that of the first element) are in bytes.
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    item: int
+    offset: int
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Offset and length of the bytes from the first to the last element."""
+        steps = [(length - 1) * step for length, step in zip(self.shape, self.strides, strict=True)]
+        low = self.offset + sum(step for step in steps if step < 0)
+        return low, self.offset + sum(step for step in steps if step > 0) + self.item - low
+
+    def read(self, fetch: Fetch) -> bytes:
+        """Return the elements, rows first, by one read of ``fetch(offset, length)``."""
+        import numpy as np
+
+        low, length = self.extent
+        item = np.dtype((np.void, self.item))
+        return bytes(np.ndarray(self.shape, item, fetch(low, length), self.offset - low, self.strides).tobytes())
+
+
+def gather(whole: Strided, part: tuple[int, int], fetch: Fetch) -> bytes:
+    """Return elements ``part[0]`` to ``part[1]`` (exclusive), rows first.
+
     ``fetch(offset, length)`` reads bytes of the block.  Raises as ``fetch``.
     """
-    return b"".join(
-        _whole_rows(
-            tuple(stop - start for start, stop in box),
-            strides,
-            item,
-            offset + sum(start * step for (start, _), step in zip(box, strides, strict=True)),
-            fetch,
-        )
-        for box in boxes(*part, shape)
-    )
+    found = []
+    for box in boxes(*part, whole.shape):
+        offset = whole.offset + sum(start * step for (start, _), step in zip(box, whole.strides, strict=True))
+        inside = whole._replace(shape=tuple(stop - start for start, stop in box), offset=offset)
+        found += [dense.read(fetch) for dense in _dense_parts(inside)]
+    return b"".join(found)
 
 
-def gather_by_requests(
-    shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch
-) -> bytes:
-    """Return all elements of a strided array, rows first, with few reads, because each read may be a request.
+def _dense_parts(whole: Strided) -> Iterator[Strided]:
+    """Yield the elements in parts for one read each: all of them if they are dense enough, otherwise row by row."""
+    if 0 in whole.shape:
+        return
+    if not whole.shape or whole.extent[1] <= min(_SPAN, _WASTE * whole.item * math.prod(whole.shape)):
+        yield whole
+        return
+    for number in range(whole.shape[0]):
+        offset = whole.offset + number * whole.strides[0]
+        yield from _dense_parts(Strided(whole.shape[1:], whole.strides[1:], whole.item, offset))
 
-    Elements with at most 64 KiB between them are read together, up to 1 MiB.  Arguments as of ``gather``.
+
+def requested_parts(whole: Strided) -> Iterator[Strided]:
+    """Yield the elements in few parts for one read each, rows first, because each read may be a request.
+
+    Elements with at most 64 KiB between them are read together, up to 1 MiB.
     """
+    shape, strides = whole.shape, whole.strides
     if 0 in shape:
-        return b""
-    steps = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
-    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0) + item
+        return
+    axis = next((number for number, length in enumerate(shape) if length > 1), None)
     near = all(abs(step) <= _NEAR for length, step in zip(shape, strides, strict=True) if length > 1)
-    if near and high - low <= _REQUEST:
-        return _picked(shape, strides, item, fetch(offset + low, high - low), -low)
-    axis = next(number for number, length in enumerate(shape) if length > 1)  # those before it have one element
+    if axis is None or (near and whole.extent[1] <= _REQUEST):
+        yield whole
+        return
     count, step = shape[axis], strides[axis]
     rows = max(1, min(count - 1, _REQUEST // max(1, abs(step)))) if near else 1
-    parts = (
-        gather_by_requests(
-            (*shape[:axis], min(rows, count - row), *shape[axis + 1 :]), strides, item, offset + row * step, fetch
-        )
-        for row in range(0, count, rows)
-    )
-    return b"".join(parts)
-
-
-def requests_for(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int) -> list[tuple[int, int]]:
-    """Return the offset and the length of each read that ``gather_by_requests`` makes."""
-    found = list[tuple[int, int]]()
-
-    def note(start: int, length: int) -> bytes:
-        found.append((start, length))
-        return bytes(length)
-
-    gather_by_requests(shape, strides, item, offset, note)
-    return found
-
-
-def _whole_rows(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch) -> bytes:
-    """Return all elements of an array: by one read if they are dense enough, otherwise row by row."""
-    if 0 in shape:
-        return b""
-    if not shape:
-        return fetch(offset, item)
-    steps = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
-    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0) + item
-    if high - low <= min(_SPAN, _WASTE * item * math.prod(shape)):
-        return _picked(shape, strides, item, fetch(offset + low, high - low), -low)
-    parts = (_whole_rows(shape[1:], strides[1:], item, offset + n * strides[0], fetch) for n in range(shape[0]))
-    return b"".join(parts)
-
-
-def _picked(shape: tuple[int, ...], strides: tuple[int, ...], item: int, raw: bytes, offset: int) -> bytes:
-    import numpy as np
-
-    return bytes(np.ndarray(shape, np.dtype((np.void, item)), raw, offset, strides).tobytes())
+    for row in range(0, count, rows):
+        part = (*shape[:axis], min(rows, count - row), *shape[axis + 1 :])
+        yield from requested_parts(whole._replace(shape=part, offset=whole.offset + row * step))

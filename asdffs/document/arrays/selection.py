@@ -59,26 +59,19 @@ def select(whole: Selection, index: Any) -> Selection | None:
 
     Raises ``IndexError``.
     """
-    keys = index if isinstance(index, tuple) else (index,)
-    if not all(key is None or key is Ellipsis or isinstance(key, slice) or _is_number(key) for key in keys):
+    chosen = _chosen(whole.shape, index)
+    if chosen is None:
         return None
-    offset = whole.offset
-    shape: list[int] = []
-    strides: list[int] = []
-    axis = 0
-    keys = _expanded(keys, len(whole.shape))
-    for key in keys:
+    offset, shape, strides = whole.offset, list[int](), list[int]()
+    steps = iter(whole.strides)
+    for key in chosen:
         if key is None:
             shape, strides = [*shape, 1], [*strides, 0]
             continue
-        length, step = whole.shape[axis], whole.strides[axis]
-        if isinstance(key, slice):
-            chosen = range(*key.indices(length))
-            offset += step * chosen.start if chosen else 0
-            shape, strides = [*shape, len(chosen)], [*strides, step * chosen.step]
-        else:
-            offset += step * _position(key, length, axis)
-        axis += 1
+        step = next(steps)
+        offset += step * (key if isinstance(key, int) else key.start if key else 0)
+        if isinstance(key, range):
+            shape, strides = [*shape, len(key)], [*strides, step * key.step]
     scalar = not shape and index is not Ellipsis and Ellipsis not in _tuple(index)
     return Selection(offset, tuple(shape), tuple(strides), scalar)
 
@@ -88,24 +81,40 @@ def chosen_ranges(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...]
 
     An index that is not made of integers, slices, ``...`` and None gets the whole array.  Raises ``IndexError``.
     """
-    keys = _tuple(index)
-    if not all(key is None or key is Ellipsis or isinstance(key, slice) or _is_number(key) for key in keys):
+    chosen = _chosen(shape, index)
+    if chosen is None:
         return tuple(map(range, shape)), index
     ranges, rest = list[range](), list[Any]()
+    for key in chosen:
+        if isinstance(key, range):
+            ranges.append(key if key.step > 0 else key[::-1])
+            rest.append(slice(None, None, 1 if key.step > 0 else -1))
+        elif key is None:
+            rest.append(key)
+        else:
+            ranges.append(range(key, key + 1))
+            rest.append(0)
+    return tuple(ranges), (*rest, *([...] if Ellipsis in _tuple(index) else []))
+
+
+def _chosen(shape: tuple[int, ...], index: Any) -> list[range | int | None] | None:
+    """Return the positions that ``index`` selects: a range or a number for each axis, and None for each new axis.
+
+    None if the index has anything but integers, slices, ``...`` and None.  Raises ``IndexError``.
+    """
+    keys = _tuple(index)
+    if not all(key is None or key is Ellipsis or isinstance(key, slice) or _is_number(key) for key in keys):
+        return None
+    chosen: list[range | int | None] = []
+    axis = 0
     for key in _expanded(keys, len(shape)):
         if key is None:
-            rest.append(key)
+            chosen.append(None)
             continue
-        length = shape[len(ranges)]
-        if isinstance(key, slice):
-            chosen = range(*key.indices(length))
-            ranges.append(chosen if chosen.step > 0 else chosen[::-1])
-            rest.append(slice(None, None, 1 if chosen.step > 0 else -1))
-        else:
-            low = _position(key, length, len(ranges))
-            ranges.append(range(low, low + 1))
-            rest.append(0)
-    return tuple(ranges), (*rest, *([...] if Ellipsis in keys else []))
+        length = shape[axis]
+        chosen.append(range(*key.indices(length)) if isinstance(key, slice) else _position(key, length, axis))
+        axis += 1
+    return chosen
 
 
 def packed_runs(region: Selection, item: int) -> Iterator[tuple[int, tuple[Any, ...]]]:

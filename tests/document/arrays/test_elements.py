@@ -19,7 +19,7 @@ import asdffs as library
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.inline import inline_array
 from asdffs.arrays.placement import packed
-from asdffs.document.arrays.elements import gather
+from asdffs.document.arrays.elements import Strided, gather
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.limits import Budget
@@ -39,7 +39,7 @@ def test_gathered_elements_are_numpys(data: st.DataObject) -> None:
     wanted = np.ndarray(shape, f"V{item}", BLOCK, offset, strides).tobytes()
     first = data.draw(st.integers(0, len(wanted) // item))
     last = data.draw(st.integers(first, len(wanted) // item))
-    found = gather(shape, strides, item, offset, (first, last), lambda at, length: BLOCK[at : at + length])
+    found = gather(Strided(shape, strides, item, offset), (first, last), lambda at, length: BLOCK[at : at + length])
     assert found == wanted[first * item : last * item]
 
 
@@ -51,7 +51,7 @@ def test_sparse_elements_are_read_one_by_one() -> None:
         read.append(length)
         return bytes(length)
 
-    gather((3, 4), (10_000_000, 1_000_000), 2, 0, (0, 12), fetch)
+    gather(Strided((3, 4), (10_000_000, 1_000_000), 2, 0), (0, 12), fetch)
     assert read == [2] * 12
 
 
