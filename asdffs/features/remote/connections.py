@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from asdffs.features.remote.environment import proxy_to
 from asdffs.features.remote.transport import (
     CUT,
     NO_ANSWER,
@@ -236,24 +237,12 @@ def _connection(place: str) -> _Connection:
     """Return a connection for ``place``: one that was kept, or a new one, which connects when it is asked."""
     parts = urlsplit(place)
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-    proxy = _proxy(parts.scheme, f"{host}:{port}")
+    proxy = proxy_to(parts.scheme, f"{host}:{port}")
     key = os.getpid(), parts.scheme, host, port, proxy
     try:
         return _idle[key].pop()
     except (KeyError, IndexError):
         return _Connection(key, parts.scheme, host, port, proxy)
-
-
-def _proxy(scheme: str, server: str) -> str | None:
-    """Return the URL of the proxy to ``server``, as the environment states it."""
-    if not any(name.lower() == f"{scheme}_proxy" for name in os.environ):
-        return None
-    from urllib.request import getproxies, proxy_bypass  # slow to import, and seldom needed
-
-    stated = getproxies().get(scheme)
-    if not stated or proxy_bypass(server):
-        return None
-    return stated if "://" in stated else f"http://{stated}"
 
 
 def _connected(host: str, port: int, deadline: Deadline) -> socket.socket:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from asdffs.errors import NotSupportedError, RemoteError, UsageError
+from asdffs.features.remote.environment import has_profile, stated_endpoint, stated_region, store_variables
 from asdffs.features.remote.transport import (
     CUT,
     LARGEST,
@@ -37,9 +38,7 @@ from asdffs.storage.urls import RemoteOptions, Url, parse_url
 
 #: The largest number of buckets whose stores are kept.
 _MOST: Final = 16
-#: Variables of the environment that tell endpoints and credentials begin with these.
-_STATED: Final = ("AWS_", "GOOGLE_", "AZURE_")
-#: ... and those of credentials that pass have these in their names.
+#: Variables of credentials that pass have these in their names.
 _PASSING: Final = re.compile("ACCESS_KEY|TOKEN|EXPIRATION")
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 #: Bytes of an answer that obstore hands over at a time.
@@ -61,17 +60,15 @@ def identity_of(url: Url, options: RemoteOptions) -> str:
     if url.is_web:
         return _hashed(url.text)
     return _hashed(
-        url.text, options.endpoint, options.region, *(item for item in _stated() if not _PASSING.search(item[0]))
+        url.text,
+        options.endpoint,
+        options.region,
+        *(item for item in store_variables() if not _PASSING.search(item[0])),
     )
 
 
 def _hashed(*facts: object) -> str:
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _stated() -> list[tuple[str, str]]:
-    """Return the variables of the environment by which obstore chooses and asks object stores."""
-    return [item for item in sorted(os.environ.items()) if item[0].startswith(_STATED)]
 
 
 def open_store(url: Url, options: RemoteOptions, seconds: float) -> tuple[Any, str]:
@@ -86,7 +83,7 @@ def open_store(url: Url, options: RemoteOptions, seconds: float) -> tuple[Any, s
         sentence = "object stores need obstore, which is not installed: pip install 'asdffs[remote]'"
         raise NotSupportedError(sentence, path=url.shown)
     try:
-        store = _store(os.getpid(), url.scheme, url.host, options, seconds, tuple(_stated()))
+        store = _store(os.getpid(), url.scheme, url.host, options, seconds, tuple(store_variables()))
     except Exception as err:  # obstore has an exception of its own for each kind of store
         sentence = str(err).partition("\n")[0][:120]
         raise RemoteError(f"the object store cannot be used: {sentence}", path=url.shown) from err
@@ -107,7 +104,7 @@ def _store(
 
     client: dict[str, Any] = {"timeout": f"{max(1, round(seconds * 1000))}ms", "connect_timeout": "10s"}
     common: dict[str, Any] = {"retry_config": {"max_retries": 0}, "client_options": client}
-    endpoint = options.endpoint or _stated_endpoint(scheme)
+    endpoint = options.endpoint or stated_endpoint(scheme)
     if (endpoint or "").lower().startswith("http:"):  # else obstore follows no redirect to http
         client["allow_http"] = True
     if endpoint is not None:
@@ -115,29 +112,17 @@ def _store(
     if options.anonymous:
         common["skip_signature"] = True
     if scheme == "s3":
-        return store.S3Store(bucket, **common, **_region(options), **_profile(options))
+        return store.S3Store(
+            bucket, **common, region=options.region or stated_region() or "us-east-1", **_profile(options)
+        )
     if scheme == "gs":
         return store.GCSStore(bucket, **common)
     return store.AzureStore(bucket, **common)
 
 
-def _stated_endpoint(scheme: str) -> str | None:
-    """Return the endpoint in the environment, as the tools of the provider read it."""
-    names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), "az": ("AZURE_STORAGE_ENDPOINT",)}
-    return next((os.environ[name] for name in names.get(scheme, ()) if os.environ.get(name)), None)
-
-
-def _region(options: RemoteOptions) -> dict[str, Any]:
-    region = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    return {"region": region or "us-east-1"}
-
-
 def _profile(options: RemoteOptions) -> dict[str, Any]:
     """Return a provider of the credentials of a profile, by boto3, if there are none in the environment."""
-    if options.anonymous or os.environ.get("AWS_ACCESS_KEY_ID"):
-        return {}
-    files = (os.environ.get("AWS_SHARED_CREDENTIALS_FILE"), os.path.expanduser("~/.aws/credentials"))
-    if not os.environ.get("AWS_PROFILE") and not any(name and os.path.exists(name) for name in files):
+    if options.anonymous or not has_profile():
         return {}
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
