@@ -307,7 +307,7 @@ def test_the_draft_of_a_killed_daemon_is_kept(file: Path) -> None:
 
 def test_full_disk_keeps_the_text(tmp_path: Path) -> None:
     """On a small tmpfs a growth has no room: ENOSPC, the file as it was."""
-    with filesystem("tmpfs", tmp_path, 300 << 10) as small:
+    with filesystem("tmpfs", tmp_path, 3 << 20) as small:
         path = small / "data.asdf"
         path.write_bytes(odd_file())
         before = path.read_bytes()
