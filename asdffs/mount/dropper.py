@@ -136,6 +136,11 @@ class PageDropper:
                 self._widen()
             return tickets - self._undone if not self._stopping else set()
 
+    def undone(self, tickets: set[int]) -> set[int]:
+        """Return those of these tickets whose orders are not done yet."""
+        with self._state:
+            return tickets & self._undone
+
     def stop(self) -> None:
         """End the helpers.  One that waits for the mount ends with the mount."""
         with self._state:

@@ -136,6 +136,7 @@ class Invalidator:
         """See ``Kernel``."""
         if known := [node.inode for node in nodes if node.inode]:
             self._notice = self._notifications.tell(known)
+        self._drops = self._dropper.undone(self._drops)
         for node, has_pages in nodes.items():
             if has_pages and node.opens and node.path:
                 ticket = self._dropper.add(Order(self._path(node)))

@@ -67,7 +67,7 @@ class _OpenFile:
 
 
 @dataclass(slots=True)
-class _OpenDirectory:
+class _Listing:
     """An open directory, with the entries that it had when a program began to list it.
 
     ``folder``: the directory of the disk; None in ``.asdffs``.
@@ -91,7 +91,8 @@ class ArchiveDirectory(Area):
         self._documents = documents
         self._shown = shown
         self._scheduler = scheduler
-        self._open: dict[int, _OpenFile | _OpenDirectory] = {}
+        self._opened: dict[int, _OpenFile] = {}
+        self._listings: dict[int, _Listing] = {}
         self._items: dict[str, OutsideItem] = {}
         self._root = OutsideItem("", None, is_document=False)
         now = files.status("/")
@@ -152,8 +153,8 @@ class ArchiveDirectory(Area):
 
     def attributes(self, item: Item, handle: int | None = None) -> Attributes:
         """See ``Area``.  Raises ``NoSuchNameError``, ``GoneError``, ``OSError``."""
-        opened = self._open.get(handle) if handle is not None else None
-        if isinstance(opened, _OpenFile) and opened.fd >= 0:
+        opened = self._opened.get(handle) if handle is not None else None
+        if opened is not None and opened.fd >= 0:
             return self._attributes(os.fstat(opened.fd))
         if isinstance(item, Node):
             return attributes_of(item)._replace(steady=False)
@@ -243,11 +244,13 @@ class ArchiveDirectory(Area):
         if self.attributes(item).kind != "directory":
             raise NotDirectoryError("is a file", path=item.path)
         folder = None if isinstance(item, Node) else self._files.directory(item.path or "/")
-        return self._add(_OpenDirectory(item, folder))
+        handle = new_handle()
+        self._listings[handle] = _Listing(item, folder)
+        return handle
 
     def entry(self, handle: int, name: str) -> Found | None:
         """See ``Area``.  A program that asks for an entry that vanished, or is hidden, gets the error then."""
-        opened = self._directory(handle)
+        opened = self._listings[handle]
         if opened.folder is None:
             return None
         try:
@@ -258,12 +261,12 @@ class ArchiveDirectory(Area):
 
     def entries_from(self, handle: int, start: int) -> Iterator[Entry]:
         """See ``Area``.  The entries are read at entry 0.  Raises ``OSError``."""
-        opened = self._directory(handle)
+        opened = self._listings[handle]
         if start == 0:
             opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened)]
         return (opened.entries[at] for at in range(start, len(opened.entries)))
 
-    def _listed(self, opened: _OpenDirectory) -> Iterator[Entry]:
+    def _listed(self, opened: _Listing) -> Iterator[Entry]:
         if opened.folder is None:
             if isinstance(opened.item, DirectoryNode):
                 find = opened.item.find
@@ -297,17 +300,11 @@ class ArchiveDirectory(Area):
 
     def is_root(self, handle: int) -> bool:
         """See ``Area``."""
-        return self._directory(handle).item is self.root
+        return self._listings[handle].item is self.root
 
     def closedir(self, handle: int) -> None:
         """See ``Area``."""
-        del self._open[handle]
-
-    def _directory(self, handle: int) -> _OpenDirectory:
-        opened = self._open[handle]
-        if not isinstance(opened, _OpenDirectory):
-            raise KeyError(handle)
-        return opened
+        del self._listings[handle]
 
     # -- files ----------------------------------------------------------------------------
 
@@ -333,18 +330,18 @@ class ArchiveDirectory(Area):
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """See ``Area``.  Raises ``OSError``."""
-        opened = self._file(handle)
+        opened = self._opened[handle]
         if opened.fd < 0:
             return opened.text[offset : offset + length]
         return Extent(opened.fd, offset, max(0, min(length, os.fstat(opened.fd).st_size - offset)))
 
     def is_direct(self, handle: int) -> bool:
         """See ``Area``: the state of the mount has another text at each open."""
-        return self._file(handle).fd < 0
+        return self._opened[handle].fd < 0
 
     def whole(self, handle: int) -> int | None:
         """See ``Area``."""
-        opened = self._file(handle)
+        opened = self._opened[handle]
         return opened.fd if opened.fd >= 0 else None
 
     def flush(self, handle: int, *, killed: bool) -> None:
@@ -355,8 +352,7 @@ class ArchiveDirectory(Area):
 
     def release(self, handle: int) -> None:
         """See ``Area``."""
-        opened = self._file(handle)
-        del self._open[handle]
+        opened = self._opened.pop(handle)
         if opened.fd >= 0:
             os.close(opened.fd)
 
@@ -364,15 +360,9 @@ class ArchiveDirectory(Area):
         """Finish all documents.  Raises as ``OpenDocuments.finish_all``."""
         self._documents.finish_all()
 
-    def _file(self, handle: int) -> _OpenFile:
-        opened = self._open[handle]
-        if not isinstance(opened, _OpenFile):
-            raise KeyError(handle)
-        return opened
-
-    def _add(self, opened: _OpenFile | _OpenDirectory) -> int:
+    def _add(self, opened: _OpenFile) -> int:
         handle = new_handle()
-        self._open[handle] = opened
+        self._opened[handle] = opened
         return handle
 
 

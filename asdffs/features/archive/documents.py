@@ -156,19 +156,15 @@ class OpenDocuments:
             entry.users -= 1
 
     def _vfs_of(self, directory: str, entry: _Entry) -> Vfs:
-        if entry.opened is None:
-            self._open(directory, entry)
-        if entry.opened is None:
-            raise RuntimeError("the document was not opened")
+        vfs = (entry.opened or self._open(directory, entry)).vfs
         self._entries.move_to_end(directory)
         entry.used = time.monotonic()
-        vfs = entry.opened.vfs
         vfs.foreign.look()
         if vfs.is_idle and vfs.document.foreign() is Foreign.REMOVED and not vfs.document.pending:
             raise NoSuchNameError("the file was removed", path=directory)
         return vfs
 
-    def _open(self, directory: str, entry: _Entry) -> None:
+    def _open(self, directory: str, entry: _Entry) -> ServedFile:
         path = directory[: -len(SUFFIX)]
         status = self.file_of(directory)
         if status is None:
@@ -176,15 +172,16 @@ class OpenDocuments:
             self._entries.pop(directory, None)
             raise NoSuchNameError("no such file in the archive", path=directory)
         try:
-            entry.opened = self._open_file(*self._files.place(path), directory, number_of_directory(status))
+            opened = entry.opened = self._open_file(*self._files.place(path), directory, number_of_directory(status))
         except BaseException:
             entry.gone = True  # who waits tries it again
             self._entries.pop(directory, None)
             raise
         before = self._left.pop(hash(directory), None)
         if before is not None and before != self._signature(path):
-            entry.opened.vfs.foreign.renew()  # the kernel may have pages of what it was
+            opened.vfs.foreign.renew()  # the kernel may have pages of what it was
         self._sweep_later()
+        return opened
 
     def leave(self, directory: str, entry: _Entry | None = None) -> None:
         """See ``areas.Documents``."""
