@@ -20,6 +20,7 @@ Errors are JSON: ``error``, and ``line`` of a refused text.  Work runs in thread
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -46,7 +47,7 @@ from asdffs.errors import (
 )
 from asdffs.features.browser.contents import children, download, parts_of, search
 from asdffs.features.browser.guard import App, Guard
-from asdffs.features.browser.images import Images, Tile, as_json
+from asdffs.features.browser.images import Images, Tile
 from asdffs.features.browser.session import Session
 
 #: The largest text that is saved, in bytes.
@@ -66,8 +67,6 @@ STATUS: Final[dict[type[AsdffsError], int]] = {
     NotSupportedError: 501,
 }
 
-Answer = Callable[[Request], Response]
-
 
 def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
     """Return the application for ``session``, behind its guard.  ``token``, ``port``, ``awaits``: see ``guard``."""
@@ -77,62 +76,57 @@ def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
         "tree": lambda request: children(session.values(), _text(request, "path") or ".", _number(request, "start")),
         "search": lambda request: search(session.values(), _text(request, "text")),
         "history": lambda request: session.history(),
+        "history/{number:int}": lambda request: _plain(session.old_text(request.path_params["number"])),
         "array": lambda request: images.facts(_text(request, "name"), _index(request)),
+        "tile": lambda request: images.tile(*_array(request), _tile(request), *_style(request)),
+        "curve": lambda request: images.curve(*_array(request)),
         "pixel": lambda request: images.pixel(*_array(request), *_pixel(request)),
         "sky": lambda request: images.sky(_text(request, "name"), *_pixel(request)),
         "layout": lambda request: parts_of(session),
-    }
-    pictures: dict[str, Callable[[Request], bytes]] = {
-        "tile": lambda request: images.tile(*_array(request), _tile(request), *_style(request)),
-        "curve": lambda request: images.curve(*_array(request)),
+        "download": lambda request: _download(session, request),
+        "text": lambda request: _plain(*session.text()),
     }
     routes = [
         Route("/", lambda request: Response((_STATIC / "index.html").read_bytes(), media_type="text/html")),
         Mount("/static", StaticFiles(directory=_STATIC)),
-        *(Route(f"/api/{name}", _answering(_json_of(answer))) for name, answer in answers.items()),
-        *(Route(f"/api/{name}", _answering(_png_of(answer))) for name, answer in pictures.items()),
-        Route("/api/text", _answering(lambda request: _text_of(session)), methods=["GET"]),
+        *(Route(f"/api/{name}", _answering(answer), methods=["GET"]) for name, answer in answers.items()),
         Route("/api/text", _saving(session), methods=["PUT"]),
-        Route("/api/download", _answering(lambda request: _download(session, request))),
-        Route("/api/history/{number:int}", _answering(lambda request: _old_text(session, request))),
     ]
     return Guard(Starlette(routes=routes), token, port, awaits=awaits)
 
 
-def _answering(answer: Answer) -> Callable[[Request], Any]:
-    """Return an endpoint that runs ``answer`` in a thread, and tells its errors."""
+def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    """Return an endpoint that runs ``answer`` in a thread, and tells its errors.
+
+    An answer is a picture (the bytes of a PNG image), what JSON can hold, or a whole response.
+    """
 
     async def endpoint(request: Request) -> Response:
         try:
-            return await run_in_threadpool(answer, request)
+            found = await run_in_threadpool(answer, request)
         except (AsdffsError, OSError, ValueError) as err:
             return _refusal(err)
+        if isinstance(found, Response):
+            return found
+        return Response(found, media_type="image/png") if isinstance(found, bytes) else _json(found)
 
     return endpoint
 
 
-def _json_of(answer: Callable[[Request], Any]) -> Answer:
-    return lambda request: Response(as_json(answer(request)), media_type="application/json")
-
-
-def _png_of(answer: Callable[[Request], bytes]) -> Answer:
-    return lambda request: Response(answer(request), media_type="image/png")
+def _json(found: Any, status: int = 200) -> Response:
+    return Response(json.dumps(found, allow_nan=False).encode(), status, media_type="application/json")
 
 
 def _refusal(err: Exception) -> Response:
     """Return an error as the page shows it."""
     known = next((STATUS[kind] for kind in type(err).__mro__ if kind in STATUS), 500)
     facts = {"error": reason_of(err), "line": getattr(err, "line", None), "column": getattr(err, "column", None)}
-    return Response(as_json(facts), known, media_type="application/json")
+    return _json(facts, known)
 
 
-def _text_of(session: Session) -> Response:
-    text, version = session.text()
-    return Response(text, media_type="text/plain; charset=utf-8", headers={"etag": f'"{version}"'})
-
-
-def _old_text(session: Session, request: Request) -> Response:
-    return Response(session.old_text(request.path_params["number"]), media_type="text/plain; charset=utf-8")
+def _plain(text: bytes, version: str | None = None) -> Response:
+    headers = {} if version is None else {"etag": f'"{version}"'}
+    return Response(text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 def _download(session: Session, request: Request) -> Response:
@@ -151,13 +145,9 @@ def _saving(session: Session) -> Callable[[Request], Any]:
             if len(body) > LARGEST:
                 return _refusal(UsageError(f"the text is larger than {LARGEST >> 20} MiB"))
         over = request.headers.get("if-match", "").strip('"')
-        return await _answering(lambda _: _saved(session, bytes(body), over))(request)
+        return await _answering(lambda _: {"version": session.save(bytes(body), over)})(request)
 
     return save
-
-
-def _saved(session: Session, text: bytes, over: str) -> Response:
-    return Response(as_json({"version": session.save(text, over)}), media_type="application/json")
 
 
 # -- what the URL says ------------------------------------------------------------------
@@ -193,7 +183,7 @@ def _pixel(request: Request) -> tuple[int, int]:
 
 
 def _tile(request: Request) -> Tile:
-    return Tile(*(_number(request, name) for name in ("step", "row", "column")))
+    return Tile(_number(request, "step"), *_pixel(request))
 
 
 def _style(request: Request) -> tuple[str, str]:

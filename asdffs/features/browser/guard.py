@@ -192,8 +192,9 @@ class Listener(socket.socket):
             self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.bind(("127.0.0.1", port))
             self.listen(waiting)
-        except OSError:
+        except OSError as err:
             self.close()
+            err.filename = f"port {port}"
             raise
         self.port: int = self.getsockname()[1]
 

@@ -9,7 +9,6 @@ the .fits file of the array, by astropy's WCS.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -182,11 +181,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def as_json(value: Any) -> bytes:
-    """Return an answer of the page."""
-    return json.dumps(value, allow_nan=False).encode()
 
 
 def _image_header(read: Callable[[int], bytes], parse: Any) -> Any:

@@ -88,11 +88,9 @@ def _first(key: int | slice, length: int) -> int:
 
 def coarser(index: Index, step: int) -> Index:
     """Return an index that selects every ``step``-th position of each slice."""
-    return tuple(_stepped(key, step) if isinstance(key, slice) else key for key in index)
-
-
-def _stepped(key: slice, step: int) -> slice:
-    return slice(key.start, key.stop, (key.step or 1) * step)
+    return tuple(
+        slice(key.start, key.stop, (key.step or 1) * step) if isinstance(key, slice) else key for key in index
+    )
 
 
 class Statistics(NamedTuple):

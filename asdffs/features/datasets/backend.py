@@ -90,7 +90,7 @@ def _shown(found: Dataset, *, masking: bool) -> dict[str, Variable]:
 
 def _is_masked(one: Variable) -> bool:
     """Return whether missing elements can be NaN, and there are any."""
-    return bool(one.mask) and can_mask(one.dtype)
+    return bool(one.mask) and one.dtype.kind in "fciu"
 
 
 def _variable(found: Dataset, one: Variable, *, masking: bool) -> Any:
@@ -177,11 +177,6 @@ def with_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _only(key: Any) -> Any:
     """Return the index for an axis of length 1 of the mask; ``key`` is the index for that axis of the array."""
     return 0 if isinstance(key, (int, np.integer)) else slice(0, 1)
-
-
-def can_mask(dtype: np.dtype[Any]) -> bool:
-    """Return whether there are NaNs for missing elements of ``dtype``: numbers have them."""
-    return dtype.kind in "fciu"
 
 
 def _select_last(found: Any, key: tuple[Any, ...]) -> Any:

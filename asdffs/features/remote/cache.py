@@ -79,7 +79,9 @@ class CacheFile:
         with _locked(folder):
             fd = _open_file(os.path.join(folder, name), shown, size)
         os.utime(fd)
-        return cls(fd, _base(size), _mapped(fd, _count(size)), size)
+        count = _count(size)
+        pages = mmap.mmap(fd, count, offset=_ALIGNMENT) if count else mmap.mmap(-1, 1)  # mmap cannot map nothing
+        return cls(fd, _base(size), pages, size)
 
     def missing(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the runs of pages, as offsets, that are not here among those that overlap ``start`` to ``stop``."""
@@ -260,8 +262,3 @@ def _locked(folder: str) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _mapped(fd: int, count: int) -> mmap.mmap:
-    """Return the map of a file with ``count`` pages; mmap cannot map nothing, so without pages it has one byte."""
-    return mmap.mmap(fd, count, offset=_ALIGNMENT) if count else mmap.mmap(-1, 1)

@@ -77,10 +77,9 @@ class Deadline:
 
 
 class Answer:
-    """The answer of a server, to be read once.  ``place``: the URL that was asked."""
+    """The answer of a server, to be read once."""
 
-    def __init__(self, place: str, connection: _Connection, response: http.client.HTTPResponse) -> None:
-        self.place = place
+    def __init__(self, connection: _Connection, response: http.client.HTTPResponse) -> None:
         self.status = response.status
         self.headers = response.headers
         self._connection = connection
@@ -120,7 +119,7 @@ def _asked(place: str, headers: dict[str, str], deadline: Deadline) -> Answer:
         connection = _connection(place)
         kept = connection.sock is not None
         try:
-            return Answer(place, connection, connection.ask(place, headers, deadline))
+            return Answer(connection, connection.ask(place, headers, deadline))
         except BaseException as err:
             connection.close()
             if not kept or isinstance(err, TimeoutError) or not isinstance(err, OSError):
@@ -150,11 +149,8 @@ class _Connection(http.client.HTTPConnection):
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if self._by_proxy:
             target = f"http://{parts.netloc}{target}"
-            headers = {
-                **headers,
-                "Host": parts.netloc,
-                **({"Proxy-Authorization": self._login} if self._login else {}),
-            }
+            login = {"Proxy-Authorization": self._login} if self._login else {}
+            headers = {**headers, "Host": parts.netloc, **login}
         if self.sock is not None:
             self.sock.settimeout(deadline.left())
         self.request("GET", target, headers={**headers, "User-Agent": "asdffs"})

@@ -25,6 +25,7 @@ from asdffs.errors import AbandonedError, RemoteError, StaleFileError
 from asdffs.features.remote.cache import CacheFile
 from asdffs.features.remote.transport import (
     NO_ANSWER,
+    NOT_REACHED,
     Fetched,
     RequestError,
     Transport,
@@ -272,7 +273,7 @@ class Fetcher:
             fetched = retried(lambda _: self._request(job), self._timeout, self._note_retry)
         except RequestError as err:
             self._check(err.trouble is not Trouble.CHANGED)
-            if err.is_silence:
+            if err.sentence in (NO_ANSWER, NOT_REACHED):  # no byte of an answer came
                 self._last_failure, self._silent_until = err.sentence, time.monotonic() + _SILENCE
             raise RemoteError(err.sentence, path=self._shown) from err
         self._silent_until = 0.0

@@ -120,11 +120,6 @@ class RequestError(Exception):
         self.wait = wait
         self.status = status
 
-    @property
-    def is_silence(self) -> bool:
-        """Whether no byte of an answer came."""
-        return self.sentence in (NO_ANSWER, NOT_REACHED)
-
 
 class Transport(Protocol):
     """Requests of one remote file.  Several threads may use it."""

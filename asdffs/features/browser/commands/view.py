@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise NotSupportedError(f"the page needs {package}, which is not installed", remedy=Remedy.INSTALL_VIEW)
     if not 0 <= arguments.port < 1 << 16:
         raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
-    with _listening(arguments.port) as listener, _session(arguments) as session:
+    with Listener(arguments.port, _WAITING) as listener, _session(arguments) as session:
         token, url = secrets.token_urlsafe(24), f"http://127.0.0.1:{listener.port}/"
         say(f"{url}?token={token}")
         say("(the page is open as long as this command runs; Ctrl-C ends it)")
@@ -101,15 +101,6 @@ def _session(arguments: argparse.Namespace) -> Iterator[Session]:
         for note in outcome.notes:
             logger.warning("%s: %s", document.path, note)
         raise_outcome(document.path, outcome)
-
-
-def _listening(port: int) -> Listener:
-    """Return a socket on loopback.  Raises ``OSError``."""
-    try:
-        return Listener(port, _WAITING)
-    except OSError as err:
-        err.filename = f"port {port}"
-        raise
 
 
 def _serve(app: App, listener: socket.socket) -> None:

@@ -158,10 +158,7 @@ class RemoteBackend:
             raise RemoteError("the cache lost bytes of the file", path=self.shown)
         else:
             with self._scheduler.waiting() if self._scheduler.held else contextlib.nullcontext():
-                self._fetcher.ensure(start, stop, self._is_wanted)
-
-    def _is_wanted(self) -> bool:
-        return self._scheduler.wanted and not self._scheduler.stopping
+                self._fetcher.ensure(start, stop, lambda: self._scheduler.wanted and not self._scheduler.stopping)
 
 
 def _refuse() -> NoReturn:
