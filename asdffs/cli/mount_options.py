@@ -14,7 +14,7 @@ from asdffs.errors import UsageError
 from asdffs.format.layout import parse_padding, parse_size
 from asdffs.mount.options import MountOptions
 from asdffs.storage.open_file import AUTO, STRATEGIES
-from asdffs.storage.urls import parse_seconds
+from asdffs.storage.urls import FLAGS, SETTINGS, with_setting
 
 #: Options that mount(8) and fstab may pass.  They are ignored: they mean nothing here, or the kernel handles them.
 _TOLERATED: Final = (
@@ -43,8 +43,8 @@ def parse_options(texts: list[str]) -> MountOptions:
         name, equals, value = word.partition("=")
         if word in _KERNEL:
             chosen = chosen._replace(kernel=(*chosen.kernel, word))
-        elif name in _REMOTE_FLAGS and not equals:
-            chosen = _with_remote(chosen, **_REMOTE_FLAGS[name])
+        elif name in FLAGS and not equals:
+            chosen = chosen._replace(remote=chosen.remote._replace(**FLAGS[name]))
         elif name in _FLAGS and not equals:
             chosen = chosen._replace(**_FLAGS[name])
         elif name in values and value:
@@ -59,7 +59,7 @@ def parse_options(texts: list[str]) -> MountOptions:
 
 def usages() -> list[str]:
     """Return how each option is written: ``ro``, ``uid=N``."""
-    return [*_FLAGS, *_REMOTE_FLAGS, *(f"{name}={usage}" for name, (usage, _) in _values().items())]
+    return [*_FLAGS, *FLAGS, *(f"{name}={usage}" for name, (usage, _) in _values().items())]
 
 
 def _values() -> dict[str, tuple[str, Setter]]:
@@ -127,29 +127,8 @@ def _with_views(options: MountOptions, **changes: Any) -> MountOptions:
     return options._replace(shown=shown._replace(views=shown.views._replace(**changes)))
 
 
-def _with_remote(options: MountOptions, **changes: Any) -> MountOptions:
-    return options._replace(remote=options.remote._replace(**changes))
-
-
 def _set_remote(name: str) -> Setter:
-    def set_it(options: MountOptions, value: str) -> MountOptions:
-        return _with_remote(options, **{name: value})
-
-    return set_it
-
-
-def _set_remote_size(name: str) -> Setter:
-    def set_it(options: MountOptions, value: str) -> MountOptions:
-        size = parse_size(value)
-        if size is None:
-            raise UsageError(f"{name}={value}: give bytes such as 20G")
-        return _with_remote(options, **{name: size})
-
-    return set_it
-
-
-def _set_timeout(options: MountOptions, value: str) -> MountOptions:
-    return _with_remote(options, timeout=parse_seconds(value))
+    return lambda options, value: options._replace(remote=with_setting(options.remote, name, value))
 
 
 def _set_open_max(options: MountOptions, value: str) -> MountOptions:
@@ -195,7 +174,6 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "verify": {"verify": True},
     "passthrough": {"passthrough": True},
 }
-_REMOTE_FLAGS: Final[dict[str, dict[str, Any]]] = {"anonymous": {"anonymous": True}, "nocache": {"cache": False}}
 _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "fsname": ("NAME", _set_text("fsname")),
     "uid": ("N", _set_id("uid")),
@@ -210,9 +188,5 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "log": ("FILE|syslog", _set_text("log")),
     "open_max": ("N", _set_open_max),
     "idle": ("SECONDS", _set_idle),
-    "endpoint": ("URL", _set_remote("endpoint")),
-    "region": ("NAME", _set_remote("region")),
-    "timeout": ("SECONDS", _set_timeout),
-    "cache_max": ("SIZE", _set_remote_size("cache_max")),
-    "whole_max": ("SIZE", _set_remote_size("whole_max")),
+    **{name: (usage, _set_remote(name)) for name, usage in SETTINGS.items()},
 }

@@ -13,7 +13,7 @@ from asdffs.errors import AsdffsError, UsageError
 from asdffs.format.layout import parse_size
 from asdffs.limits import MEMORY, Budget
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.urls import RemoteOptions, is_remote, parse_seconds, shown_url
+from asdffs.storage.urls import SETTINGS, RemoteOptions, is_remote, shown_url, with_setting
 
 if TYPE_CHECKING:  # commands that only read the tree do without documents
     from asdffs.document.document import Document
@@ -28,27 +28,17 @@ def stated_budget() -> Budget:
     return Budget(memory)
 
 
-def remote_of(arguments: argparse.Namespace) -> RemoteOptions:
-    """Return the settings for remote files.  Raises ``UsageError``."""
-    chosen = RemoteOptions(
-        anonymous=arguments.anonymous,
-        endpoint=arguments.endpoint,
-        region=arguments.region,
-        cache=not arguments.no_cache,
-    )
-    return with_limits(chosen, timeout=arguments.timeout, whole_max=arguments.whole_max)
+def remote_of(arguments: argparse.Namespace, chosen: RemoteOptions | None = None) -> RemoteOptions:
+    """Return the settings for remote files: ``chosen``, and what the options of the command say beside them.
 
-
-def with_limits(chosen: RemoteOptions, *, timeout: str | None = None, whole_max: str | None = None) -> RemoteOptions:
-    """Return ``chosen`` with the limits as the user wrote them; None leaves a limit.  Raises ``UsageError``."""
-    if timeout is not None:
-        chosen = chosen._replace(timeout=parse_seconds(timeout))
-    if whole_max is not None:
-        size = parse_size(whole_max)
-        if size is None:
-            raise UsageError(f"--whole-max {whole_max}: give bytes such as 2G")
-        chosen = chosen._replace(whole_max=size)
-    return chosen
+    Raises ``UsageError``.
+    """
+    chosen = chosen or RemoteOptions()
+    for name in SETTINGS:
+        if (text := getattr(arguments, name, None)) is not None:
+            chosen = with_setting(chosen, name, text)
+    anonymous, cache = chosen.anonymous or arguments.anonymous, chosen.cache and not arguments.no_cache
+    return chosen._replace(anonymous=anonymous, cache=cache)
 
 
 def open_to_read(path: str, arguments: argparse.Namespace) -> Document:

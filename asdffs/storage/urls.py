@@ -7,7 +7,7 @@ secret: a presigned URL is a key.  Messages show a URL without them.  Pure funct
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import UsageError
 
@@ -120,6 +120,34 @@ class RemoteOptions(NamedTuple):
     cache_max: int = CACHE_MAX
     whole_max: int = WHOLE_MAX
     downloaded: Callable[[int, int], None] | None = None
+
+
+#: The settings that users write as text, and how their values are written; and those that are flags.
+SETTINGS: Final = {
+    "endpoint": "URL",
+    "region": "NAME",
+    "timeout": "SECONDS",
+    "cache_max": "SIZE",
+    "whole_max": "SIZE",
+}
+FLAGS: Final[dict[str, dict[str, Any]]] = {"anonymous": {"anonymous": True}, "nocache": {"cache": False}}
+
+
+def with_setting(options: RemoteOptions, name: str, text: str) -> RemoteOptions:
+    """Return ``options`` with a setting as a user wrote it: ``-o timeout=30``, ``--whole-max 2G``.
+
+    Raises ``UsageError``.
+    """
+    value: Any = text
+    if SETTINGS[name] == "SECONDS":
+        value = parse_seconds(text)
+    elif SETTINGS[name] == "SIZE":
+        from asdffs.format.layout import parse_size  # not above: every command imports this module
+
+        value = parse_size(text)
+        if value is None:
+            raise UsageError(f"{name} {text}: give bytes such as 20G")
+    return options._replace(**{name: value})
 
 
 def parse_seconds(text: str) -> float:

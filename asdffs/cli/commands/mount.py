@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
         check_available()
-    options = _with_remote(options, arguments)
+    options = options._replace(remote=remote_of(arguments, options.remote))
     path = _path_of(arguments.file, options)
     mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
@@ -352,21 +352,6 @@ def _check_device() -> None:
         raise MountError("does not exist; load the fuse module, or start the container with it", path=device)
     if not os.access(device, os.R_OK | os.W_OK):
         raise MountError("may not be opened by this user; run as root, or make it accessible", path=device)
-
-
-def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountOptions:
-    """What ``--anonymous`` and so on say, beside ``-o``."""
-    remote, more = options.remote, remote_of(arguments)
-    return options._replace(
-        remote=remote._replace(
-            anonymous=remote.anonymous or more.anonymous,
-            endpoint=more.endpoint or remote.endpoint,
-            region=more.region or remote.region,
-            cache=remote.cache and more.cache,
-            timeout=remote.timeout if arguments.timeout is None else more.timeout,
-            whole_max=remote.whole_max if arguments.whole_max is None else more.whole_max,
-        ),
-    )
 
 
 def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptions:
