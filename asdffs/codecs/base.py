@@ -11,7 +11,7 @@ takes the main lock itself if it needs it.
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeVar, runtime_checkable
@@ -43,37 +43,34 @@ class Source(Protocol):
         """
 
 
-class Codec(Protocol):
+class Codec(ABC):
     """A compression of the standard (section Compression), or one that an extension adds.
 
-    A module sets ``PLUGIN`` to an instance.  A codec of another package is an entry point of the group
+    A module sets ``PLUGIN`` to an instance of a subclass.  A codec of another package is an entry point of the group
     ``asdffs.codecs``; its name is the ``id`` without trailing NULs.
     """
 
-    @property
-    def id(self) -> bytes:
-        """The four bytes of the compression field in the block header, padded with NULs."""
-
-    @property
-    def extra(self) -> str:
-        """The extra of asdffs with the library of this codec; empty if none has to be installed."""
-
-    @property
-    def ratio(self) -> int:
-        """The most bytes that one stored byte can decode to.
-
-        A block whose header states a larger size is refused before it is decoded.
-        """
+    #: The four bytes of the compression field in the block header, padded with NULs.
+    id: bytes
+    #: The most bytes that one stored byte can decode to.  A block whose header states more is refused.
+    ratio: int
+    #: The Python package that the codec needs; empty if none has to be installed.
+    library: str = ""
+    #: The extra of asdffs with this package.
+    extra: str = ""
 
     def available(self) -> bool:
-        """Return whether the library is installed.  Must be cheap: do not import the library."""
+        """Return whether ``library`` is installed, without importing it."""
+        return not self.library or is_installed(self.library)
 
+    @abstractmethod
     def memory(self, stored: Source) -> int:
         """Return about how many bytes of memory a decoder keeps between two pieces, as far as ``stored`` tells.
 
         Decoders that are paused are closed when they keep too much memory together.
         """
 
+    @abstractmethod
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Yield the content of a block in order, piece by piece, until the compressed stream ends.
 
@@ -84,6 +81,7 @@ class Codec(Protocol):
         Raises ``ValueError`` with the reason if the bytes are damaged.
         """
 
+    @abstractmethod
     def encode(self, content: Source) -> Iterator[bytes]:
         """Yield the stored bytes of ``content`` piece by piece, as the asdf library and its extensions write them.
 

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asdffs.codecs.base import IN_WORK, Source, in_parallel, is_installed, pieces
+from asdffs.codecs.base import IN_WORK, Codec, Source, in_parallel, pieces
 
 _HEADER = struct.Struct("<4B3I")
 _OFFSET = struct.Struct("<I")
@@ -66,16 +66,13 @@ class _Buffer:
         return head + offsets + b"".join(blocks)
 
 
-class Blsc:
-    """See ``Codec``."""
+class Blsc(Codec):
+    """The codec ``blsc``: one buffer of c-blosc 1."""
 
     id = b"blsc"
+    library = "blosc"
     extra = "blosc"
     ratio = 1 << 16
-
-    def available(self) -> bool:
-        """Return whether ``blosc`` is installed."""
-        return is_installed("blosc")
 
     def memory(self, stored: Source) -> int:
         """Return the most memory that ``in_parallel`` uses for small buffers and their content."""

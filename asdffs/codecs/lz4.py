@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from asdffs.codecs.base import IN_WORK, LARGEST_PART, Source, in_parallel, is_installed, pieces
+from asdffs.codecs.base import IN_WORK, LARGEST_PART, Codec, Source, in_parallel, pieces
 from asdffs.codecs.seeking import Guesses, RewritableChain, fitting
 
 _STORED_LENGTH: Final = struct.Struct(">I")
@@ -42,10 +42,11 @@ _TINY: Final = (0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True)
-class Lz4:
-    """See ``Codec``.  ``part``: bytes of content in each part that it encodes."""
+class Lz4(Codec):
+    """The codec ``lz4``.  ``part``: bytes of content in each part that it encodes."""
 
     id = b"lz4\0"
+    library = "lz4"
     extra = "lz4"
     ratio = _RATIO
     part: int = _PART
@@ -53,10 +54,6 @@ class Lz4:
     def in_pieces(self, size: int) -> Lz4:
         """See ``codecs.base.Divisible``."""
         return Lz4(size)
-
-    def available(self) -> bool:
-        """Return whether ``lz4`` is installed."""
-        return is_installed("lz4")
 
     def memory(self, stored: Source) -> int:
         """Return the most memory that ``in_parallel`` uses for parts."""

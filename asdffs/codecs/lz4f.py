@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, decode_stream, is_installed, pieces
+from asdffs.codecs.base import PIECE, Codec, Source, decode_stream, pieces
 
 
-class Lz4f:
-    """See ``Codec``."""
+class Lz4f(Codec):
+    """The codec ``lz4f``: one LZ4 frame."""
 
     id = b"lz4f"
+    library = "lz4"
     extra = "lz4"
     ratio = 256
-
-    def available(self) -> bool:
-        """Return whether ``lz4`` is installed."""
-        return is_installed("lz4")
 
     def memory(self, stored: Source) -> int:
         """Return the size of two of the largest possible blocks of a frame, plus one piece of input."""

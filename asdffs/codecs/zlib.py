@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from asdffs.codecs.base import PIECE, Source, check_ended, is_installed, pieces
+from asdffs.codecs.base import PIECE, Codec, Source, check_ended, is_installed, pieces
 
 _NAMES: Final = ("libz.so.1", "libz.so")
 _VERSION: Final = b"1.2.0"  # only its first character is compared
@@ -274,16 +274,11 @@ def _quick_stream() -> tuple[Any, type[Exception]]:
     return isal_zlib.decompressobj(), error
 
 
-class Zlib:
-    """See ``Codec``."""
+class Zlib(Codec):
+    """The codec ``zlib``: one zlib stream."""
 
     id = b"zlib"
-    extra = ""
     ratio = 1032
-
-    def available(self) -> bool:
-        """Return True: the module is part of Python."""
-        return True
 
     def memory(self, stored: Source) -> int:
         """Return the size of the window plus one piece of input."""

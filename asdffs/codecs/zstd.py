@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
-from asdffs.codecs.base import PIECE, Source, is_installed, pieces
+from asdffs.codecs.base import PIECE, Codec, Source, pieces
 from asdffs.codecs.seeking import Chained, RewritableChain, fitting
 
 #: The magic of the first kind of skippable frames; its header has this and the number of bytes that follow it.
@@ -35,16 +35,13 @@ _FED: Final = 1 << 10
 _LARGEST_WINDOW: Final = 1 << 27  # the limit of the zstd program
 
 
-class Zstd:
-    """See ``Codec``."""
+class Zstd(Codec):
+    """The codec ``zstd``: Zstandard frames."""
 
     id = b"zstd"
+    library = "zstandard"
     extra = "zstd"
     ratio = 1 << 15
-
-    def available(self) -> bool:
-        """Return whether ``zstandard`` is installed."""
-        return is_installed("zstandard")
 
     def memory(self, stored: Source) -> int:
         """Return the window size in the frame header plus one piece; 0 if the header cannot be read."""

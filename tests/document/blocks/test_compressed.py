@@ -231,7 +231,7 @@ def test_an_unknown_compression_shows_what_is_stored() -> None:
 def test_a_library_that_is_not_installed_is_named() -> None:
     raw = compressed(CONTENT).replace(b"zlib", b"zstd", 1)
     folder = MemoryFolder({NAME: raw})
-    with mock.patch("asdffs.codecs.zstd.is_installed", return_value=False):
+    with mock.patch("asdffs.codecs.base.is_installed", return_value=False):
         document = open_in_folder(folder, NAME, writable=True)
         assert whole(document, 0) == zlib.compress(CONTENT)
         assert "pip install 'asdffs[zstd]'" in document.blocks[0].obstacle

@@ -55,11 +55,6 @@ class Chain(Encoding):
     problem: str = ""
 
     id = CHAIN
-    extra = ""
-
-    def available(self) -> bool:
-        """Return True: no library has to be installed."""
-        return True
 
     @property
     def name(self) -> str:
@@ -99,7 +94,7 @@ class Chain(Encoding):
         return first.size if isinstance(first, Tile | Quantize) else None
 
     @property
-    def ratio(self) -> int:
+    def ratio(self) -> int:  # type: ignore[override]  # a constant elsewhere
         """The product of all steps, at most 2**17; 2**17 for a chain that cannot be used."""
         try:
             return min(_RATIO, math.prod(step.ratio for step in self._steps))
@@ -158,12 +153,7 @@ class Chains(Chaining):
     """The codec of all chained blocks: makes the ``Chain`` of each.  See ``Chaining``."""
 
     id = CHAIN
-    extra = ""
     ratio = _RATIO
-
-    def available(self) -> bool:
-        """Return True: no library has to be installed."""
-        return True
 
     def memory(self, stored: Source) -> int:
         """See ``Codec``."""
