@@ -22,7 +22,7 @@ from asdffs.mount.answers import ANSWER, SILENT, errno_of
 from asdffs.mount.loop import FairLock
 from asdffs.mount.operations import HELPERS, Operations
 from asdffs.mount.protocol import GETATTR_HANDLE, REQUESTS, Header, MalformedError, Opcode
-from asdffs.mount.session import RequestBuffer, Session
+from asdffs.mount.session import UNWANTED, RequestBuffer, Session
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Area
 
@@ -33,8 +33,6 @@ _LEAST_SPLICE: Final = 32 << 10
 #: Size of the pipe in bytes, if this user may have such a large one.
 _PIPE: Final = 1 << 20
 _PAGE: Final = 4096
-#: Errors that mean: the program was interrupted, or the mount is gone, so the answer is not needed any more.
-_UNWANTED: Final = (errno.ENOENT, errno.ENODEV)
 
 
 class About(enum.Enum):
@@ -215,7 +213,7 @@ class Answerer:
             if self._fill(pipe[1], found):
                 return os.splice(pipe[0], self._session.fd, total) == total
         except OSError as err:
-            if err.errno in _UNWANTED:
+            if err.errno in UNWANTED:
                 self.close()  # and with it the bytes in the pipe
                 return True
             logger.info("an answer could not be spliced: %s", err.strerror)

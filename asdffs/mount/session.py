@@ -41,7 +41,7 @@ _NOTHING: Final = (errno.EAGAIN, errno.EINTR, errno.ENOENT)
 #: The same if the mount is gone.
 _GONE: Final = (errno.ENODEV, errno.ECONNABORTED)
 #: Errors that mean: the program was interrupted, or the mount is gone, so the answer is not needed any more.
-_UNWANTED: Final = (errno.ENOENT, errno.ENODEV, errno.ECONNABORTED)
+UNWANTED: Final = (errno.ENOENT, errno.ENODEV, errno.ECONNABORTED)
 
 
 #: As ``Header`` itself, without a call of Python.
@@ -111,7 +111,7 @@ class Session:
         try:
             os.writev(self.fd, parts)
         except OSError as err:
-            if err.errno not in _UNWANTED:
+            if err.errno not in UNWANTED:
                 logger.error("an answer could not be sent: %s", err.strerror)
             return False
         return True

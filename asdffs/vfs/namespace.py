@@ -327,6 +327,7 @@ class DirectoryNode(Node):
 
     def _node(self, name: str, child: ViewFile | ViewDirectory) -> Node:
         born = self.born_ns
+        # a number must not depend on a name that may change
         number = next(_numbers) if self.closed else number_of(self.number, name)
         if not isinstance(child, ViewFile):
             owner, kind = Owner(self.mode, self.uid, self.gid, born), kind_of(child)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asdffs.vfs.namespace import FileNode, Owner
-from asdffs.vfs.stale_pages import PAGE, StalePages
+from asdffs.vfs.shared_pages import PAGE, StalePages
 
 
 class Views:
