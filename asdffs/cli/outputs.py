@@ -13,7 +13,7 @@ from asdffs.document.document import Document
 from asdffs.document.saves.history import DRAFT
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, NotPermittedError, UsageError
 from asdffs.format.layout import Padding, parse_padding, parse_size
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
@@ -88,7 +88,7 @@ def check_alone(document: Document, command: str) -> None:
 
 
 def write_out(
-    arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None], others: Iterable[str] = ()
+    arguments: argparse.Namespace, fill: Callable[[Folder, WriteBackend], None], others: Iterable[str] = ()
 ) -> str:
     """Write ``arguments.out``, made of ``arguments.file`` and ``others``, by ``fill(folder, store)``.
 
@@ -107,7 +107,7 @@ def write_out(
 
 
 def _write(
-    path: str, arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None], others: Iterable[str]
+    path: str, arguments: argparse.Namespace, fill: Callable[[Folder, WriteBackend], None], others: Iterable[str]
 ) -> None:
     directory, name = os.path.split(path)
     if not os.path.isdir(directory):

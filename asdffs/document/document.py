@@ -29,7 +29,7 @@ from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import scan_layout
 from asdffs.scheduling import Rank, RankedLock
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.tree.tape import StoppedError, Tape
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Document(ForPrograms):
 
                 check_schemas(draft, self.dialect, len(self.blocks))
 
-    def rewrite(self, fill: Callable[[Folder, Backend], None]) -> None:
+    def rewrite(self, fill: Callable[[Folder, WriteBackend], None]) -> None:
         """Replace the file by a new one that ``fill(folder, backend)`` writes into an empty backend.
 
         The caller makes sure that no changes are pending.  The replacement is atomic and durable; mode, owner and

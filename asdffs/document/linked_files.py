@@ -28,7 +28,7 @@ from asdffs.errors import (
     reason_of,
 )
 from asdffs.scheduling import Rank, RankedLock, Scheduler
-from asdffs.storage.backend import Folder, Signature
+from asdffs.storage.backend import ReadFolder, Signature
 from asdffs.storage.mount_table import OWN, outside
 from asdffs.tree.paths import Path
 
@@ -47,7 +47,7 @@ class OtherFile(Protocol):
     outlines: Outlines
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> ReadFolder:
         """The directory of the file."""
 
     @property

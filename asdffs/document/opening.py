@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.reading import ChecksumPolicy
@@ -21,7 +21,7 @@ from asdffs.errors import NotPermittedError
 from asdffs.format.layout import Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
-from asdffs.storage.backend import Access, Backend, Folder
+from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.open_file import AUTO
 from asdffs.storage.sidecars import journal_name
@@ -113,7 +113,7 @@ def open_to_read(path: str) -> Document:
 
 
 def open_in_folder(
-    folder: Folder,
+    folder: ReadFolder,
     name: str,
     *,
     writable: bool,
@@ -166,23 +166,23 @@ def _beside(settings: Settings) -> Settings:
     return Settings(settings.spool, settings.scheduler, spool_max=settings.spool_max, budget=settings.budget)
 
 
-def _fitting(policy: Padding, backend: Backend) -> Padding:
+def _fitting(policy: Padding, backend: ReadBackend) -> Padding:
     """Return ``policy`` with moves aligned to blocks of the file system, unless these are huge, as on a network."""
     unit = backend.unit()
     return policy._replace(alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
 
 
-def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:
-    journal = None
+def _open_parts(folder: ReadFolder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:
+    journal = file = None
+    place = cast(Folder, folder)  # a remote file is never opened for writing
     if writable:
         from asdffs.storage.lock import open_locked
 
-        backend: Backend = open_locked(folder, name, patience=PATIENCE, noted=settings.holder)
-    else:
-        backend = with_pending_record(folder, folder.open(name, writable=False))
+        file = open_locked(place, name, patience=PATIENCE, noted=settings.holder)
+    backend = file or with_pending_record(folder, folder.open(name, writable=False))
     try:
-        if writable:
-            journal = _open_recovered(folder, backend, story, create=settings.journal)
+        if file is not None:
+            journal = _open_recovered(place, file, story, create=settings.journal)
         known = backend.signature()  # before the scan, so that a change during the scan is noticed
         embedded = find_embedded(backend)
         layout, dialect = scan(window_of(backend, embedded), trusting=is_remote(folder.path(name)))
@@ -198,18 +198,18 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     return Parts(transaction, layout, dialect)
 
 
-def _reopen_parts(folder: Folder, name: str, current: Transaction, settings: Settings) -> Parts:
+def _reopen_parts(folder: ReadFolder, name: str, current: Transaction, settings: Settings) -> Parts:
     """Return the parts of a file that another program changed in place or replaced.
 
     Raises ``NotPermittedError`` if others see it, and may do less with the new file than with the old one.
     """
-    backend: Backend = current.whole
+    backend = current.whole
     if not current.mode.writable:
         backend = with_pending_record(folder, folder.open(name, writable=False))
     elif folder.signature(name).inode != backend.signature().inode:
         from asdffs.storage.lock import open_locked
 
-        backend = open_locked(folder, name, patience=0, noted=settings.holder)
+        backend = open_locked(cast(Folder, folder), name, patience=0, noted=settings.holder)
     try:
         known = backend.signature()
         if settings.others is not None:
@@ -233,7 +233,7 @@ def _check_as_open(new: Access, old: Access, others: int) -> None:
         raise NotPermittedError("was replaced by a file with other permissions; mount it again")
 
 
-def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, create: bool) -> Journal | None:
+def _open_recovered(folder: Folder, backend: MovableBackend, story: list[str], *, create: bool) -> Journal | None:
     """Recover the file and return its journal.
 
     Without ``create``, return None, and remove a journal that a dead process left after its recovery.

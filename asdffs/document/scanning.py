@@ -9,7 +9,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from asdffs import registry
 from asdffs.dialects.base import Dialect
@@ -20,11 +20,10 @@ from asdffs.format.layout import Layout
 from asdffs.format.scanner import scan_layout, scan_text_end
 from asdffs.format.text import Header
 from asdffs.scheduling import Scheduler, SingleThread
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import MovableBackend, ReadBackend, ReadFolder, WindowBackend
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import SCHEMES, is_remote, local_path, shown_url
-from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:
     from asdffs.storage.urls import RemoteOptions
@@ -62,7 +61,7 @@ def resolve(path: str) -> tuple[str, str]:
     return directory, name
 
 
-def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> tuple[Folder, str]:
+def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> tuple[ReadFolder, str]:
     """Return the folder and the name of the file at ``path``, which may be the URL of a remote file.
 
     ``remote``: settings for remote files, None for the defaults.  Raises as ``resolve``.
@@ -107,7 +106,7 @@ def read_text(path: str, remote: RemoteOptions | None = None) -> bytes:
             backend.close()
 
 
-def find_embedded(backend: Backend) -> Embedded | None:
+def find_embedded(backend: ReadBackend) -> Embedded | None:
     """Return the ASDF file inside the file ``backend``; None if the file itself is one, or of no known format.
 
     Raises ``NotAsdfError`` if a file of a known format has no ASDF file inside, ``DamagedFileError``, ``OSError``.
@@ -122,12 +121,12 @@ def find_embedded(backend: Backend) -> Embedded | None:
     return None
 
 
-def window_of(backend: Backend, embedded: Embedded | None) -> Backend:
+def window_of(backend: ReadBackend, embedded: Embedded | None) -> ReadBackend:
     """Return the ASDF file inside the file ``backend`` as a backend; ``backend`` itself if it has no other file."""
     return backend if embedded is None else WindowBackend(backend, embedded.start, embedded.size)
 
 
-def scan(backend: Backend, *, trusting: bool = False) -> tuple[Layout, Dialect]:
+def scan(backend: ReadBackend, *, trusting: bool = False) -> tuple[Layout, Dialect]:
     """Return the layout and the dialect of a file.  ``trusting``: as of ``scan_layout``.
 
     Raises ``NotAsdfError``, ``DamagedFileError``, ``OSError``.
@@ -137,7 +136,7 @@ def scan(backend: Backend, *, trusting: bool = False) -> tuple[Layout, Dialect]:
     return layout, _find_dialect(layout.header)
 
 
-def with_pending_record(folder: Folder, backend: Backend) -> Backend:
+def with_pending_record(folder: ReadFolder, backend: ReadBackend) -> ReadBackend:
     """Return the backend of a file that is only read, with the pending record of a journal as an overlay.
 
     Without the lock, the journal must not be replayed into the file.
@@ -149,10 +148,11 @@ def with_pending_record(folder: Folder, backend: Backend) -> Backend:
     from asdffs.storage.unfinished import as_recovered, belongs
 
     record = read_trusted(folder, backend.name)
-    if record is None or not belongs(backend, record):
+    file = cast(MovableBackend, backend)  # only a file on a disk has a journal
+    if record is None or not belongs(file, record):
         return backend
     payload = open_payload(folder, backend.name, record.fill) if record.fill is not None else None
-    return as_recovered(backend, record, payload).backend
+    return as_recovered(file, record, payload).backend
 
 
 def _claims(name: str, dialect: Dialect, header: Header) -> bool:

@@ -31,7 +31,7 @@ from asdffs.format.container import Embedded, Region
 from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler
-from asdffs.storage.backend import Extent, Folder, Signature
+from asdffs.storage.backend import Extent, ReadFolder, RemoteFile, Signature
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
@@ -184,8 +184,8 @@ class FileState:
 
     def requests(self) -> dict[str, Any] | None:
         """Return what the requests of a remote file were so far, as JSON has it; None for a local file."""
-        counters = getattr(self._transaction.whole, "counters", None)
-        return None if counters is None else dict(counters.facts())
+        whole = self._transaction.whole
+        return whole.requests() if isinstance(whole, RemoteFile) else None
 
     def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:
         """Ask the server of a remote file for ``parts`` of a block at the same time, because reads of them follow.
@@ -253,7 +253,7 @@ class FileState:
     # -- other programs ---------------------------------------------------
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> ReadFolder:
         """The directory of the file."""
         return self._transaction.folder
 
@@ -267,14 +267,15 @@ class FileState:
 
         Keys: ``size`` in bytes; ``mtime_ns`` of a local file, and of a remote one without ``etag``.
         """
-        now = self.signature
-        tag = getattr(getattr(self._transaction.whole, "validator", None), "tag", None)
+        now, whole = self.signature, self._transaction.whole
+        tag = whole.validator.tag if isinstance(whole, RemoteFile) else None
         return {"size": now.size, **({"mtime_ns": now.mtime_ns} if tag is None else {"etag": tag})}
 
     @property
     def location(self) -> str:
         """The path, or the whole URL, by which another process can open the file.  A URL may have secrets."""
-        return str(getattr(self._transaction.whole, "location", self.path))
+        whole = self._transaction.whole
+        return whole.location if isinstance(whole, RemoteFile) else self.path
 
     @property
     def open_again(self) -> Callable[[str], Any] | None:

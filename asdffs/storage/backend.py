@@ -1,15 +1,22 @@
-"""Protocols of the disk: ``Backend`` is one open file, ``Folder`` is its directory.
+"""Protocols of the disk: an open file is a ``ReadBackend``, and what can be done besides is in the types above it.
 
-All higher layers run the same on real files, in memory and in a crash simulation.  The implementations are
-``file_backend``, ``overlay``, ``window`` and ``remote/backend``; all pass
-``tests/contract/test_backends.py``, the last three its part about reading.  Only one thread at a time may use a
-backend.
+| protocol        | adds                                   | implemented by                                        |
+|-----------------|----------------------------------------|-------------------------------------------------------|
+| ReadBackend     | read, size, signature                  | ``WindowBackend``, ``unfinished.OverlayBackend``      |
+| RemoteFile      | URL, version, requests ahead           | ``features/remote``                                   |
+| WriteBackend    | write, truncate, allocate, sync        |                                                       |
+| MovableBackend  | insert and collapse ranges, extents    | ``file_backend.FileBackend``; in memory, for the tests|
+
+``ReadFolder`` and ``Folder`` are the directory of a file, to read and to write.  All implementations pass
+``tests/contract/test_backends.py``.  Only one thread at a time may use a backend.
 """
 
 from __future__ import annotations
 
+import abc
 import os
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 
 class Access(NamedTuple):
@@ -90,7 +97,7 @@ class PhysicalExtent(NamedTuple):
     shared: bool = False
 
 
-class Backend(Protocol):
+class ReadBackend(Protocol):
     """One open file with positioned I/O only.  Offsets and lengths are in bytes.
 
     Every method raises ``OSError`` as the system reports it.
@@ -100,15 +107,27 @@ class Backend(Protocol):
     def name(self) -> str:
         """The file's name in its folder."""
 
-    @property
-    def writable(self) -> bool:
-        """Whether the file was opened for writing."""
-
     def size(self) -> int:
         """Return the size in bytes."""
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset``, fewer only at the end of the file."""
+
+    def extent(self, offset: int, length: int) -> bytes | Extent:
+        """Return these bytes, or the place in a file where the kernel can read them."""
+
+    def unit(self) -> int:
+        """Return the granularity of ``insert_range``, ``collapse_range`` and clones, in bytes."""
+
+    def signature(self) -> Signature:
+        """Return the signature of the open file."""
+
+    def close(self) -> None:
+        """Close the file descriptor, which also releases the lock.  May be called twice."""
+
+
+class WriteBackend(ReadBackend, Protocol):
+    """An open file that may be written."""
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
         """Write all of ``payload`` at ``offset``, or raise."""
@@ -122,8 +141,9 @@ class Backend(Protocol):
     def allocate(self, offset: int, length: int) -> None:
         """Reserve disk space for these bytes; a shorter file is extended with zeros."""
 
-    def unit(self) -> int:
-        """Return the granularity of ``insert_range``, ``collapse_range`` and clones, in bytes."""
+
+class MovableBackend(WriteBackend, Protocol):
+    """An open file whose bytes the file system may move without a copy."""
 
     def can_insert(self) -> bool:
         """Return whether ``insert_range`` works for this file.  The check may change the mtime."""
@@ -146,18 +166,28 @@ class Backend(Protocol):
         Raises ``OSError`` (EOPNOTSUPP) if an address is not stable or not known.
         """
 
-    def extent(self, offset: int, length: int) -> bytes | Extent:
-        """Return these bytes, or the place in a file where the kernel can read them."""
 
-    def signature(self) -> Signature:
-        """Return the signature of the open file."""
+class RemoteFile(abc.ABC):
+    """What a ``ReadBackend`` of a file on a server has besides, for ``isinstance``.
 
-    def close(self) -> None:
-        """Close the file descriptor, which also releases the lock.  May be called twice."""
+    ``location``: the whole URL, which may have secrets.  ``validator``: what tells this version of the file from
+    another, with ``size``, and the ETag or None as ``tag``.
+    """
+
+    location: str
+    validator: Any
+
+    @abc.abstractmethod
+    def requests(self) -> dict[str, Any]:
+        """Return what the requests were so far, as JSON has it."""
+
+    @abc.abstractmethod
+    def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
+        """Ask for all ``parts`` (start and stop) at the same time: reads of them follow.  Returns at once."""
 
 
-class Folder(Protocol):
-    """The directory of the file and its sidecars.  Every method may raise ``OSError``."""
+class ReadFolder(Protocol):
+    """The directory of a file that is only read.  Every method may raise ``OSError``."""
 
     def path(self, name: str) -> str:
         """Return the absolute path of ``name``, for messages."""
@@ -165,59 +195,66 @@ class Folder(Protocol):
     def whereabouts(self) -> str:
         """Return the path by which the directory is reached now: without symbolic links, whoever has moved it."""
 
+    def open(self, name: str, *, writable: bool) -> ReadBackend:
+        """Open ``name``; a folder to read refuses ``writable``."""
+
+    def signature(self, name: str) -> Signature:
+        """Return the signature of the file that now has this name."""
+
+
+class Folder(ReadFolder, Protocol):
+    """The directory of a file and its sidecars."""
+
     def names(self) -> list[str]:
         """Return the names of all files in the directory."""
 
-    def open(self, name: str, *, writable: bool, create: bool = False) -> Backend:
+    def open(self, name: str, *, writable: bool, create: bool = False) -> MovableBackend:
         """Open ``name``; with ``create`` it must be new."""
 
-    def open_unnamed(self) -> Backend:
+    def open_unnamed(self) -> MovableBackend:
         """Create a file without a name, which is '' in the backend; ``place`` gives it one.
 
         It vanishes when it is closed.  It may be on another file system; then ``place`` raises ``OSError``.
         """
 
-    def signature(self, name: str) -> Signature:
-        """Return the signature of the file that now has this name."""
-
     def why_kept(self, name: str) -> str:
         """Return why no other file can take the place of this one, as "it is a mount point"; '' if one can."""
 
-    def lock(self, backend: Backend) -> bool:
+    def lock(self, backend: ReadBackend) -> bool:
         """Lock ``backend`` against other asdffs processes until ``close``; return False if another one holds it."""
 
-    def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+    def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy bytes between files in the fastest way; holes stay holes."""
 
-    def can_clone(self, source: Backend, target: Backend) -> bool:
+    def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
         """Return whether ``clone_range`` works between these files.  ``target`` is empty before and after."""
 
-    def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+    def clone_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Make ``target`` share ``length`` bytes of ``source`` (0: up to its end).
 
-        Offsets and lengths are multiples of ``Backend.unit``.
+        Offsets and lengths are multiples of ``unit``.
         """
 
-    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
+    def free(self, of: ReadBackend | None = None, *, after_sync: bool = False) -> int:
         """Return the bytes that can still be written on the file system of ``of``, else on that of the directory.
 
         ``after_sync``: flush everything first.  A file system with delayed allocation reports too large a
         number before.
         """
 
-    def set_mode(self, backend: Backend, mode: int) -> None:
+    def set_mode(self, backend: WriteBackend, mode: int) -> None:
         """Set the permissions of ``backend`` to ``mode``."""
 
-    def copy_attributes(self, source: Backend, target: Backend) -> None:
+    def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
         """Copy mode, owner and extended attributes from ``source`` to ``target``.
 
         Raises ``OSError`` (EPERM) if the owner cannot be kept.
         """
 
-    def replace(self, backend: Backend, name: str) -> Backend:
+    def replace(self, backend: WriteBackend, name: str) -> MovableBackend:
         """Rename ``backend`` to ``name`` atomically; return the same open file under its new name."""
 
-    def place(self, backend: Backend, name: str) -> Backend:
+    def place(self, backend: WriteBackend, name: str) -> MovableBackend:
         """Do the same as ``replace``, but raise ``FileExistsError`` if ``name`` exists."""
 
     def remove(self, name: str) -> None:
@@ -225,3 +262,48 @@ class Folder(Protocol):
 
     def sync(self) -> None:
         """Return when created, replaced and removed names are durable."""
+
+
+class WindowBackend:
+    """The ``length`` bytes from ``start`` of the file ``whole``: an ASDF file inside another file.
+
+    Offsets count from the beginning of the part; ``signature`` and ``close`` are those of the whole file.  Changes
+    are planned for the whole file.
+    """
+
+    def __init__(self, whole: ReadBackend, start: int, length: int) -> None:
+        self.whole = whole
+        self._start = start
+        self._length = length
+
+    @property
+    def name(self) -> str:
+        """The name of the whole file."""
+        return self.whole.name
+
+    def size(self) -> int:
+        """Return the size of the part: fewer bytes if the whole file was cut."""
+        return max(0, min(self._length, self.whole.size() - self._start))
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return bytes of the part."""
+        return self.whole.read_at(self._start + offset, self._inside(offset, length))
+
+    def extent(self, offset: int, length: int) -> bytes | Extent:
+        """Return bytes of the part, or their place."""
+        return self.whole.extent(self._start + offset, self._inside(offset, length))
+
+    def unit(self) -> int:
+        """Return that of the whole file."""
+        return self.whole.unit()
+
+    def signature(self) -> Signature:
+        """Return that of the whole file."""
+        return self.whole.signature()
+
+    def close(self) -> None:
+        """Close the whole file."""
+        self.whole.close()
+
+    def _inside(self, offset: int, length: int) -> int:
+        return max(0, min(length, self._length - offset))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from asdffs.scheduling import CHUNK
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, ReadBackend, WriteBackend
 
 #: Errors of copy_file_range if it cannot copy between these two files at all.
 _NO_COPY_RANGE: Final = frozenset(
@@ -46,12 +46,12 @@ def copy_bytes(source: int, start: int, target: int, to: int, length: int) -> No
 class Stretch(NamedTuple):
     """``length`` bytes from ``offset`` of ``backend``."""
 
-    backend: Backend
+    backend: ReadBackend
     offset: int
     length: int
 
 
-def misplaced(stretch: Stretch, target: Backend, to: int) -> int:
+def misplaced(stretch: Stretch, target: WriteBackend, to: int) -> int:
     """Return by how many bytes ``stretch`` must move on from ``to`` in ``target`` to be shared.
 
     0 if it is too small to be shared.
@@ -68,7 +68,7 @@ def probe_name(name: str) -> str:
     return f"{name.removesuffix('.tmp')}-probe.tmp"
 
 
-def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: Callable[[int], object]) -> None:
+def transfer(folder: Folder, stretch: Stretch, target: WriteBackend, to: int, step: Callable[[int], object]) -> None:
     """Copy or share the bytes of ``stretch`` to offset ``to`` of ``target``, a file of ``folder``.
 
     ``step(bytes)`` is called as it goes on.  Raises ``OSError``.
@@ -82,7 +82,7 @@ def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: C
     step(len(shared))
 
 
-def _share(folder: Folder, stretch: Stretch, target: Backend, to: int) -> range:
+def _share(folder: Folder, stretch: Stretch, target: WriteBackend, to: int) -> range:
     """Share as many bytes as possible, and return their range in ``stretch``."""
     unit = target.unit()
     start = -stretch.offset % unit

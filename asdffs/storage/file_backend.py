@@ -1,4 +1,4 @@
-"""Backend and Folder on a real file system; the Linux-only features are missing on other systems.
+"""``MovableBackend`` and ``Folder`` on a real file system; the Linux-only features are missing on other systems.
 
 ``write_at`` writes all bytes or raises.  ``sync`` is fdatasync for a file and fsync for a directory.  A write
 is not atomic, and not durable before ``sync``.  Only one thread at a time may use a backend.
@@ -21,7 +21,7 @@ from typing import Any, Final
 from asdffs.errors import LockedError
 from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
-from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
+from asdffs.storage.backend import Access, Extent, PhysicalExtent, ReadBackend, Signature, WriteBackend
 from asdffs.storage.descriptors import duplicate_fd, open_fd
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
@@ -48,17 +48,11 @@ def _signature(status: os.stat_result) -> Signature:
 
 
 class FileBackend:
-    """One open file, ``name`` in its folder.  See ``Backend``."""
+    """One open file, ``name`` in its folder.  See ``MovableBackend``."""
 
-    def __init__(self, fd: int, name: str, *, writable: bool) -> None:
+    def __init__(self, fd: int, name: str) -> None:
         self._fd = fd
         self.name = name
-        self._writable = writable
-
-    @property
-    def writable(self) -> bool:
-        """Whether the file was opened for writing."""
-        return self._writable
 
     def fileno(self) -> int:
         """Return the file descriptor, which this backend owns."""
@@ -159,7 +153,7 @@ class FileBackend:
 
     def renamed(self, name: str) -> FileBackend:
         """Return a backend with another name for this file descriptor; the old backend is closed."""
-        backend = FileBackend(self._fd, name, writable=self._writable)
+        backend = FileBackend(self._fd, name)
         self._fd = -1
         return backend
 
@@ -248,7 +242,7 @@ class FileFolder:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise PermissionError(errno.EPERM, "is not a regular file", self.path(name))
-        return FileBackend(fd, name, writable=writable)
+        return FileBackend(fd, name)
 
     def _open(self, name: str, flags: int) -> int:
         try:
@@ -260,14 +254,14 @@ class FileFolder:
         """See ``Folder``: O_TMPFILE, or a temporary file; raises ``OSError``."""
         try:
             flags = getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_RDWR | os.O_CLOEXEC
-            return FileBackend(open_fd(".", flags, 0o600, dir_fd=self.fileno()), "", writable=True)
+            return FileBackend(open_fd(".", flags, 0o600, dir_fd=self.fileno()), "")
         except OSError as err:
             if err.errno not in _NO_UNNAMED:
                 raise
         from tempfile import TemporaryFile
 
         with TemporaryFile() as file:
-            return FileBackend(duplicate_fd(file.fileno()), "", writable=True)
+            return FileBackend(duplicate_fd(file.fileno()), "")
 
     def signature(self, name: str) -> Signature:
         """Return the signature by lstat of the path; raises ``OSError``.
@@ -282,7 +276,7 @@ class FileFolder:
             return "it has several names (hard links)"
         return "it is a mount point" if linux_calls.is_mount_point(self.fileno(), name) else ""
 
-    def lock(self, backend: Backend) -> bool:
+    def lock(self, backend: ReadBackend) -> bool:
         """Call flock without waiting; False if another process holds the lock; raises other ``OSError``."""
         try:
             fcntl.flock(_fd(backend), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -300,7 +294,7 @@ class FileFolder:
             _lock_directory(fd, self.directory)
             yield
 
-    def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+    def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy only the extents with data, so that holes stay holes; raises ``OSError``."""
         if not isinstance(source, FileBackend):  # an overlay over a file with an unfinished change
             return _copy_read(source, start, target, to, length)
@@ -315,7 +309,7 @@ class FileFolder:
             offset = max(last, offset + 1)
         return None
 
-    def can_clone(self, source: Backend, target: Backend) -> bool:
+    def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
         """Return whether cloning one block works.
 
         Raises ``OSError`` only if ``target`` cannot be emptied again.
@@ -330,13 +324,13 @@ class FileFolder:
         target.truncate(0)
         return True
 
-    def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+    def clone_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Call FICLONERANGE; raises ``OSError``."""
         if not isinstance(source, FileBackend):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
-    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
+    def free(self, of: ReadBackend | None = None, *, after_sync: bool = False) -> int:
         """Return the space for ordinary users by statvfs, ``after_sync`` after syncfs; raises ``OSError``."""
         if after_sync:
             with contextlib.nullcontext(_fd(of)) if of is not None else self.readable() as fd:
@@ -344,11 +338,11 @@ class FileFolder:
         found = os.statvfs(self.fileno() if of is None else _fd(of))
         return found.f_bavail * found.f_frsize
 
-    def set_mode(self, backend: Backend, mode: int) -> None:
+    def set_mode(self, backend: WriteBackend, mode: int) -> None:
         """Call fchmod(2); raises ``OSError``."""
         os.fchmod(_fd(backend), mode)
 
-    def copy_attributes(self, source: Backend, target: Backend) -> None:
+    def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
         """Copy mode, owner and extended attributes, which include ACLs; raises ``OSError``."""
         status = os.fstat(_fd(source))
         mine = os.fstat(_fd(target))
@@ -359,12 +353,12 @@ class FileFolder:
             with contextlib.suppress(PermissionError):  # security.* and trusted.* may need more privileges
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
 
-    def replace(self, backend: Backend, name: str) -> Backend:
+    def replace(self, backend: WriteBackend, name: str) -> FileBackend:
         """Call rename(2) over ``name``; raises ``OSError``."""
         os.rename(backend.name, name, src_dir_fd=self.fileno(), dst_dir_fd=self.fileno())
         return _file_store(backend).renamed(name)
 
-    def place(self, backend: Backend, name: str) -> Backend:
+    def place(self, backend: WriteBackend, name: str) -> FileBackend:
         """Call link(2) and unlink(2), or rename(2) if hard links are not supported; raises ``OSError``."""
         if not backend.name:
             linux_calls.name_file(_fd(backend), self.fileno(), name)
@@ -408,17 +402,17 @@ def _lock_directory(fd: int, path: str) -> None:
         ) from err
 
 
-def _file_store(backend: Backend) -> FileBackend:
+def _file_store(backend: ReadBackend) -> FileBackend:
     if not isinstance(backend, FileBackend):
         raise TypeError("a file folder accepts only its own files")
     return backend
 
 
-def _fd(backend: Backend) -> int:
+def _fd(backend: ReadBackend) -> int:
     return _file_store(backend).fileno()
 
 
-def _copy_read(source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+def _copy_read(source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
     for place in range(0, length, CHUNK):
         target.write_at(to + place, source.read_at(start + place, min(CHUNK, length - place)))
 

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 from asdffs.errors import DiskFullError, LockedError, NoRoomError, Remedy, StaleFileError
 from asdffs.format.plan import Plan
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, MovableBackend
 from asdffs.storage.open_file import AUTO, STRATEGIES, OpenFile, Unsuitable
 from asdffs.storage.record import Gap, Record, RecordImage, make_insertion, writes_around
 from asdffs.storage.sidecars import create_temporary
@@ -47,7 +47,7 @@ class Opened(NamedTuple):
     The backend is another one if the file was replaced.
     """
 
-    backend: Backend
+    backend: MovableBackend
     strategy: str
 
 
@@ -83,7 +83,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
 _NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM})
 
 
-def insert(file: OpenFile, plan: Plan) -> Backend:
+def insert(file: OpenFile, plan: Plan) -> MovableBackend:
     """Let the file system open the gap.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     if file.journal is None:
         raise Unsuitable("there is no journal")
@@ -185,14 +185,14 @@ _NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _MARGIN: Final = 1 << 20
 
 
-def clone(file: OpenFile, plan: Plan) -> Backend:
+def clone(file: OpenFile, plan: Plan) -> MovableBackend:
     """Make a new file that shares the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     unit = file.backend.unit()
     shift = _checked_shift(plan, unit)
     move = plan.checked_move
     offset = move.source // unit * unit
 
-    def fill(new: Backend) -> None:
+    def fill(new: MovableBackend) -> None:
         try:
             file.folder.clone_range(file.backend, offset, new, offset + shift, 0)
             if offset and not _covers(plan, offset):
@@ -208,14 +208,14 @@ def clone(file: OpenFile, plan: Plan) -> Backend:
     return _replaced(file, fill)
 
 
-def copy(file: OpenFile, plan: Plan) -> Backend:
+def copy(file: OpenFile, plan: Plan) -> MovableBackend:
     """Make a new file with copies of the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     move = plan.checked_move
     needed, free = plan.new_size + _MARGIN, file.folder.free()
     if free < needed:
         raise OSError(errno.ENOSPC, f"a copy needs {needed} bytes, and {free} are free")
 
-    def fill(new: Backend) -> None:
+    def fill(new: MovableBackend) -> None:
         new.truncate(plan.new_size)
         before = min(move.source, move.target)
         if not _covers(plan, before):
@@ -227,7 +227,7 @@ def copy(file: OpenFile, plan: Plan) -> Backend:
     return _replaced(file, fill)
 
 
-def rewrite(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
+def rewrite(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
     """Replace the file by an empty one that ``fill`` writes.
 
     Raises ``Unsuitable``, and the errors of ``gap.open_gap``.
@@ -240,7 +240,7 @@ def _covers(plan: Plan, stop: int) -> bool:
     return any(write.offset == 0 and len(write.payload) >= stop for write in plan.writes)
 
 
-def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
+def _replaced(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
     """Make a temporary file, fill, sync and lock it, rename it over the file, and sync the folder.
 
     Returns the new file.
@@ -260,7 +260,7 @@ def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     return new
 
 
-def _made(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
+def _made(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
     folder, backend = file.folder, file.backend
     temporary = _temporary(folder, backend.name)
     try:
@@ -280,7 +280,7 @@ def _made(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
         raise
 
 
-def _renamed(folder: Folder, temporary: Backend, name: str) -> Backend:
+def _renamed(folder: Folder, temporary: MovableBackend, name: str) -> MovableBackend:
     try:
         return folder.replace(temporary, name)
     except OSError as err:
@@ -289,7 +289,7 @@ def _renamed(folder: Folder, temporary: Backend, name: str) -> Backend:
         raise
 
 
-def _temporary(folder: Folder, name: str) -> Backend:
+def _temporary(folder: Folder, name: str) -> MovableBackend:
     try:
         return create_temporary(folder, name, ".tmp")
     except OSError as err:
@@ -298,7 +298,7 @@ def _temporary(folder: Folder, name: str) -> Backend:
         raise
 
 
-def _copy_attributes(folder: Folder, source: Backend, target: Backend) -> None:
+def _copy_attributes(folder: Folder, source: MovableBackend, target: MovableBackend) -> None:
     try:
         folder.copy_attributes(source, target)
     except OSError as err:
@@ -320,6 +320,6 @@ def _checked_shift(plan: Plan, unit: int) -> int:
     return length
 
 
-_OPENING: Final[dict[str, Callable[[OpenFile, Plan], Backend]]] = dict(
+_OPENING: Final[dict[str, Callable[[OpenFile, Plan], MovableBackend]]] = dict(
     zip(STRATEGIES, (clone, insert, copy), strict=True)
 )

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from asdffs.errors import LockedError, UntrustedFileError
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, MovableBackend, ReadBackend, ReadFolder
 from asdffs.storage.record import Record, build, parse
 from asdffs.storage.sidecars import (
     NOTE_SIZE,
@@ -52,7 +52,7 @@ class Journal:
     Until the first record it has its room on the disk, but no name: who only reads leaves the directory as it is.
     """
 
-    def __init__(self, folder: Folder, backend: Backend, sidecar: str) -> None:
+    def __init__(self, folder: Folder, backend: MovableBackend, sidecar: str) -> None:
         self._folder = folder
         self._backend = backend
         self._sidecar = sidecar
@@ -96,7 +96,7 @@ class Journal:
             place += len(piece)
         self._backend.sync()  # invariant 2
 
-    def can_insert(self, file: Backend, *, unknown: bool) -> bool:
+    def can_insert(self, file: MovableBackend, *, unknown: bool) -> bool:
         """Return whether the file system of ``file`` supports insertion.
 
         The check changes the mtime, so it is done on the sidecar.  ``unknown``: the answer if that is on another file
@@ -173,7 +173,7 @@ class Journal:
         self._backend.close()
 
 
-def _open_trusted(folder: Folder, name: str, sidecar: str) -> Backend:
+def _open_trusted(folder: Folder, name: str, sidecar: str) -> MovableBackend:
     """Open the existing sidecar.  Raises ``UntrustedFileError`` or ``OSError``."""
     try:
         backend = folder.open(sidecar, writable=True)
@@ -192,7 +192,7 @@ def _used_by_former() -> LockedError:
     return LockedError("the file that had this name before is still mounted; unmount it first")
 
 
-def _copied(folder: Folder, unnamed: Backend, sidecar: str) -> Backend:
+def _copied(folder: Folder, unnamed: MovableBackend, sidecar: str) -> MovableBackend:
     """Create the sidecar where the file system has no files without a name.  If that fails, nothing is left of it."""
     backend = folder.open(sidecar, writable=True, create=True)
     try:
@@ -207,7 +207,7 @@ def _copied(folder: Folder, unnamed: Backend, sidecar: str) -> Backend:
     return backend
 
 
-def read_record(backend: Backend) -> Record | None:
+def read_record(backend: ReadBackend) -> Record | None:
     """Return the complete record in the sidecar ``backend``, or None."""
     mark = backend.read_at(NOTE_SIZE, _COMMIT_MARK.size)
     if len(mark) < _COMMIT_MARK.size:
@@ -225,7 +225,7 @@ def read_record(backend: Backend) -> Record | None:
     return record if record.fill is None or is_payload_name(record.fill.name) else None
 
 
-def read_trusted(folder: Folder, name: str) -> Record | None:
+def read_trusted(folder: ReadFolder, name: str) -> Record | None:
     """Return the record that is pending for the file ``name``, or None.
 
     A sidecar that cannot be read or is not trusted counts as none.

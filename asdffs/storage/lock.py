@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from asdffs.errors import LockedError, Remedy
 from asdffs.printable import as_word
-from asdffs.storage.backend import Backend, Folder, Signature
+from asdffs.storage.backend import Folder, MovableBackend, Signature
 from asdffs.storage.mount_table import OWN, mounts, topmost
 from asdffs.storage.sidecars import NOTE_SIZE, is_trusted, journal_name
 
@@ -31,7 +31,7 @@ _NAMELESS = 2.0
 
 def open_locked(
     folder: Folder, name: str, *, patience: float, noted: Callable[[str], dict[str, Any]] = lambda path: {}
-) -> Backend:
+) -> MovableBackend:
     """Open ``name`` for writing under the exclusive lock.
 
     Waits up to ``patience`` seconds for a daemon that is finishing the file.  ``noted(path)`` returns what the holder

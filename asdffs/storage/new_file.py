@@ -18,26 +18,26 @@ from typing import Final
 
 from asdffs import interrupts
 from asdffs.errors import LockedError, NameExistsError, Remedy, StorageError
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.sidecars import create_temporary, temporary_prefix
 
 _SUFFIX: Final = ".tmp"
 
 
-def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, durable: bool, mode: int) -> None:
+def write_new(folder: Folder, name: str, fill: Callable[[WriteBackend], None], *, durable: bool, mode: int) -> None:
     """Create the file ``name`` with permissions ``mode``; ``fill`` writes its content.
 
     Raises ``NameExistsError`` if the name exists, and the errors of ``fill``; nothing is left then.
     """
 
-    def place(backend: Backend) -> Backend:
+    def place(backend: WriteBackend) -> WriteBackend:
         try:
             return folder.place(backend, name)
         except FileExistsError as err:
             sentence = "already exists; give another name"
             raise NameExistsError(sentence, path=folder.path(name), remedy=Remedy.FORCE_REPLACE) from err
 
-    def finish(backend: Backend) -> Backend:
+    def finish(backend: WriteBackend) -> WriteBackend:
         folder.set_mode(backend, mode)
         if durable:
             backend.sync()
@@ -47,7 +47,7 @@ def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, dur
 
 
 def write_over(
-    folder: Folder, name: str, fill: Callable[[Backend], None], *, check: Callable[[], None] = lambda: None
+    folder: Folder, name: str, fill: Callable[[WriteBackend], None], *, check: Callable[[], None] = lambda: None
 ) -> None:
     """Replace the file ``name`` durably, and keep its permissions, owner and attributes; ``fill`` writes its content.
 
@@ -62,7 +62,7 @@ def write_over(
         if not folder.lock(old):
             raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
 
-        def finish(backend: Backend) -> Backend:
+        def finish(backend: WriteBackend) -> WriteBackend:
             folder.copy_attributes(old, backend)
             backend.sync()
             check()
@@ -73,15 +73,14 @@ def write_over(
         old.close()
 
 
+@interrupts.critical()
 def _write(
-    folder: Folder, name: str, fill: Callable[[Backend], None], finish: Callable[[Backend], Backend], *, durable: bool
-) -> None:
-    with interrupts.critical():
-        _write_critical(folder, name, fill, finish, durable=durable)
-
-
-def _write_critical(
-    folder: Folder, name: str, fill: Callable[[Backend], None], finish: Callable[[Backend], Backend], *, durable: bool
+    folder: Folder,
+    name: str,
+    fill: Callable[[WriteBackend], None],
+    finish: Callable[[WriteBackend], WriteBackend],
+    *,
+    durable: bool,
 ) -> None:
     remove_stale(folder, name)
     temporary = create_temporary(folder, name, _SUFFIX)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import AsdffsError, FailedFileError, ReadOnlyError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
-from asdffs.storage.backend import Backend, Folder, Signature
+from asdffs.storage.backend import Folder, MovableBackend, Signature
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
@@ -110,7 +110,7 @@ class OpenFile:
     def __init__(
         self,
         folder: Folder,
-        backend: Backend,
+        backend: MovableBackend,
         journal: Journal | None,
         scheduler: Scheduler,
         mode: FileMode,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from asdffs.format.layout import Span, uncovered
 from asdffs.format.plan import Plan, Write
-from asdffs.storage.backend import Backend, PhysicalExtent
+from asdffs.storage.backend import MovableBackend, PhysicalExtent
 
 _BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")
 _WRITE = struct.Struct(">QQQ")
@@ -97,7 +97,7 @@ class Record(NamedTuple):
     fill: Fill | None = None
 
 
-def make_record(backend: Backend, plan: Plan, fill: Fill | None = None) -> Record:
+def make_record(backend: MovableBackend, plan: Plan, fill: Fill | None = None) -> Record:
     """Return the record of an in-place ``plan``.
 
     Reads the before-images and the witness.  Raises ``OSError``.
@@ -109,7 +109,7 @@ def make_record(backend: Backend, plan: Plan, fill: Fill | None = None) -> Recor
     return _record(backend, plan, _unchanged(plan), images, None, fill)
 
 
-def make_insertion(backend: Backend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
+def make_insertion(backend: MovableBackend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
     """Return the record of a ``plan`` whose gap the file system opens at ``offset``.
 
     Raises ``OSError``.
@@ -128,7 +128,7 @@ def make_insertion(backend: Backend, plan: Plan, offset: int, extents: list[Phys
     return _record(backend, plan, Span(move.source, move.source + move.length), images, gap)
 
 
-def writes_around(backend: Backend, plan: Plan, offset: int) -> list[Write]:
+def writes_around(backend: MovableBackend, plan: Plan, offset: int) -> list[Write]:
     """Return the disjoint writes of a ``plan`` whose gap is opened at ``offset``, at or before its source.
 
     The bytes from ``offset`` to the source must stay in place.  So they are written again there, and zeros
@@ -179,7 +179,7 @@ def parse(body: bytes) -> Record:
 
 
 def _record(
-    backend: Backend,
+    backend: MovableBackend,
     plan: Plan,
     witness: Span,
     images: tuple[RecordImage, ...],
@@ -239,7 +239,7 @@ def _between(extents: list[PhysicalExtent], start: int, stop: int) -> list[Physi
     return found
 
 
-def _opened(backend: Backend, gap: Gap, offset: int, length: int) -> bytes:
+def _opened(backend: MovableBackend, gap: Gap, offset: int, length: int) -> bytes:
     """Return bytes of the file as they will be once the gap is open and empty."""
     before = backend.read_at(offset, max(0, min(length, gap.offset - offset)))
     start = max(offset, gap.offset + gap.length)

@@ -32,7 +32,7 @@ import re
 from typing import Final, NamedTuple
 
 from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, MovableBackend
 from asdffs.storage.journal import Journal, read_record, read_trusted
 from asdffs.storage.lock import read_owner
 from asdffs.storage.record import Kind, Record
@@ -62,7 +62,7 @@ class Outcome(enum.Enum):
     SET_ASIDE = "set aside"
 
 
-def recover(folder: Folder, backend: Backend, journal: Journal) -> tuple[Outcome, str]:
+def recover(folder: Folder, backend: MovableBackend, journal: Journal) -> tuple[Outcome, str]:
     """Complete or undo the interrupted change of ``backend``.
 
     Returns the outcome and a sentence (empty for CLEAN).  Raises ``RecoveryError`` or ``OSError``; the record
@@ -79,7 +79,9 @@ def recover(folder: Folder, backend: Backend, journal: Journal) -> tuple[Outcome
     return outcome
 
 
-def _settle(folder: Folder, backend: Backend, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
+def _settle(
+    folder: Folder, backend: MovableBackend, journal: Journal, before: tuple[Outcome, str]
+) -> tuple[Outcome, str]:
     record = journal.pending()
     if record is None:
         return before
@@ -115,7 +117,7 @@ class _Payload:
     ``RecoveryError`` if the payload is lost and bytes are missing.
     """
 
-    def __init__(self, folder: Folder, backend: Backend, record: Record, names: list[str]) -> None:
+    def __init__(self, folder: Folder, backend: MovableBackend, record: Record, names: list[str]) -> None:
         self.backend = None
         if record.fill is None:
             return
@@ -144,7 +146,7 @@ def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
         folder.replace(payload, os.path.basename(kept) + PAYLOAD_SUFFIX).close()
 
 
-def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
+def _check_position(folder: Folder, backend: MovableBackend, record: Record) -> None:
     """Raise ``RecoveryError`` if some bytes of the file may have moved, and it is unknown which."""
     gap = record.gap
     if gap is None or gap.kind is not Kind.INSERT or backend.signature().inode != record.inode:
@@ -159,7 +161,7 @@ def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
         )
 
 
-def _journals_of_other_names(folder: Folder, backend: Backend, hidden: list[str]) -> list[Journal]:
+def _journals_of_other_names(folder: Folder, backend: MovableBackend, hidden: list[str]) -> list[Journal]:
     """Return sidecars with records of this file under another name: a hard link, or an earlier name.
 
     Also those that were set aside, because another file got that name and was opened before this one.
@@ -175,7 +177,7 @@ def _journals_of_other_names(folder: Folder, backend: Backend, hidden: list[str]
     return found
 
 
-def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None:
+def _open_foreign(folder: Folder, name: str, backend: MovableBackend) -> Journal | None:
     """Return the journal ``name`` if its record belongs to ``backend``, else None.
 
     Most sidecars belong to other files, other users, or are just being removed.
@@ -226,7 +228,7 @@ class Leftover(NamedTuple):
     kept: bool = False
 
 
-def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
+def find_leftovers(folder: Folder, backend: MovableBackend) -> list[Leftover]:
     """Return everything that was left beside the file of ``backend``.  Raises ``OSError``."""
     name, journal = backend.name, journal_name(backend.name)
     beside = (name, journal, temporary_prefix(name))
@@ -279,7 +281,7 @@ def _is_there(pid: int) -> bool:
     return True
 
 
-def _unfinished(folder: Folder, backend: Backend, names: list[str]) -> list[Leftover]:
+def _unfinished(folder: Folder, backend: MovableBackend, names: list[str]) -> list[Leftover]:
     found = [
         Leftover(f"{folder.path(other)} is left over from an interrupted change", repairable=True)
         for other in names
@@ -290,7 +292,7 @@ def _unfinished(folder: Folder, backend: Backend, names: list[str]) -> list[Left
     return found
 
 
-def _journal(folder: Folder, backend: Backend) -> Leftover:
+def _journal(folder: Folder, backend: MovableBackend) -> Leftover:
     path = folder.path(journal_name(backend.name))
     try:
         check_name_trusted(folder, backend.name, journal_name(backend.name))

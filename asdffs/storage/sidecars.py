@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import UntrustedFileError
 from asdffs.printable import as_word
-from asdffs.storage.backend import Access, Backend, Folder
+from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder, WriteBackend
 from asdffs.storage.file_backend import FileBackend, FileFolder
 
 if TYPE_CHECKING:
-    from asdffs.storage.backend import Folder
+    from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder, WriteBackend
     from asdffs.storage.record import Fill
 
 #: Bytes of the longest name that file systems allow.
@@ -47,7 +47,7 @@ def journal_name(name: str) -> str:
     return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{JOURNAL_SUFFIX}"
 
 
-def has_journal(folder: Folder, name: str) -> bool:
+def has_journal(folder: ReadFolder, name: str) -> bool:
     """Return whether the file ``name`` has a journal: it is open for writing, or a change was interrupted."""
     try:
         folder.signature(journal_name(name))
@@ -60,17 +60,17 @@ _GROUP_MAY_WRITE: Final = 0o020
 _OTHERS_MAY_WRITE: Final = 0o002
 
 
-def check_trusted(folder: Folder, name: str, sidecar: Backend) -> None:
+def check_trusted(folder: ReadFolder, name: str, sidecar: ReadBackend) -> None:
     """Raise ``UntrustedFileError`` unless ``sidecar`` of the file ``name`` is trusted; or ``OSError``."""
     _check(folder, name, sidecar.name, sidecar.signature().access)
 
 
-def check_name_trusted(folder: Folder, name: str, sidecar: str) -> None:
+def check_name_trusted(folder: ReadFolder, name: str, sidecar: str) -> None:
     """Do the same as ``check_trusted`` for a sidecar that could not be opened."""
     _check(folder, name, sidecar, folder.signature(sidecar).access)
 
 
-def _check(folder: Folder, name: str, sidecar: str, access: Access) -> None:
+def _check(folder: ReadFolder, name: str, sidecar: str, access: Access) -> None:
     reason = _distrust(access, folder.signature(name).access)
     if reason:
         path = folder.path(sidecar)
@@ -78,7 +78,7 @@ def _check(folder: Folder, name: str, sidecar: str, access: Access) -> None:
         raise UntrustedFileError(f"{path} {reason}, so it is not used; {advice}")
 
 
-def is_trusted(folder: Folder, name: str, sidecar: Backend) -> bool:
+def is_trusted(folder: ReadFolder, name: str, sidecar: ReadBackend) -> bool:
     """Return whether ``sidecar`` is trusted; False also if that is unknown."""
     try:
         check_trusted(folder, name, sidecar)
@@ -113,7 +113,7 @@ class Payload:
     ``named``: whether recovery can find it.
     """
 
-    def __init__(self, folder: Folder, backend: Backend, *, named: bool) -> None:
+    def __init__(self, folder: Folder, backend: WriteBackend, *, named: bool) -> None:
         self.folder = folder
         self.backend = backend
         self.named = named
@@ -168,10 +168,10 @@ def create_unnamed(spool: str | None) -> Payload:
 
     place = spool or gettempdir()
     with TemporaryFile(dir=place) as file:  # never has a name, if the file system supports that
-        return Payload(FileFolder(place), FileBackend(os.dup(file.fileno()), "payload", writable=True), named=False)
+        return Payload(FileFolder(place), FileBackend(os.dup(file.fileno()), "payload"), named=False)
 
 
-def open_payload(folder: Folder, name: str, fill: Fill) -> Backend | None:
+def open_payload(folder: ReadFolder, name: str, fill: Fill) -> ReadBackend | None:
     """Open the payload of the file ``name`` that ``fill`` names; None if it is missing or has changed.
 
     Raises ``UntrustedFileError`` or ``OSError``.
@@ -191,12 +191,14 @@ def open_payload(folder: Folder, name: str, fill: Fill) -> Backend | None:
     return None
 
 
-def is_poured(backend: Backend, fill: Fill) -> bool:
+def is_poured(backend: ReadBackend, fill: Fill) -> bool:
     """Return whether the file has all bytes of the payload already.  Raises ``OSError``."""
     return _crc(backend, fill.offset, fill.length) == fill.crc
 
 
-def pour(payload: Backend, backend: Backend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
+def pour(
+    payload: ReadBackend, backend: WriteBackend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None
+) -> None:
     """Write the payload to its place in the file.  Idempotent.
 
     ``poured(bytes)`` is called after each piece.  Raises ``OSError``.
@@ -219,7 +221,7 @@ def temporary_prefix(name: str) -> str:
     return f".asdffs-{sha256(os.fsencode(name)).hexdigest()[:16]}-"
 
 
-def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
+def create_temporary(folder: Folder, name: str, suffix: str) -> MovableBackend:
     """Create an empty file in ``folder`` for the file ``name``; its name ends with ``suffix``.
 
     Raises ``OSError``.
@@ -235,7 +237,7 @@ def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
             return folder.open(f"{prefix}{number}{suffix}", writable=True, create=True)
 
 
-def _crc(backend: Backend, offset: int, length: int) -> int:
+def _crc(backend: ReadBackend, offset: int, length: int) -> int:
     crc = 0
     for place in range(0, length, _POURED_AT_ONCE):
         crc = zlib.crc32(backend.read_at(offset + place, min(_POURED_AT_ONCE, length - place)), crc)

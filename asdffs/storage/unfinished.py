@@ -8,13 +8,12 @@ from __future__ import annotations
 import bisect
 import enum
 import errno
-import os
 import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from asdffs.errors import RecoveryError
-from asdffs.storage.backend import Backend, PhysicalExtent, Signature
+from asdffs.storage.backend import MovableBackend, PhysicalExtent, ReadBackend, Signature
 from asdffs.storage.record import Gap, Kind, Record, RecordImage
 from asdffs.storage.sidecars import pour
 
@@ -31,7 +30,7 @@ class Position(enum.Enum):
     UNKNOWN = "not where they were, nor where they should be"
 
 
-def belongs(backend: Backend, record: Record) -> bool:
+def belongs(backend: MovableBackend, record: Record) -> bool:
     """Return whether the interrupted change of ``record`` can have left ``backend`` in its current state.
 
     Raises ``OSError``.
@@ -48,7 +47,7 @@ def belongs(backend: Backend, record: Record) -> bool:
     return position is not Position.UNKNOWN
 
 
-def finish(backend: Backend, record: Record, payload: Backend | None = None) -> bool:
+def finish(backend: MovableBackend, record: Record, payload: ReadBackend | None = None) -> bool:
     """Complete or undo the change durably, and return whether the file is the new one.
 
     ``payload``: the bytes of a fill; None if the file has them all.  Raises ``OSError``, and ``RecoveryError`` for a
@@ -73,7 +72,7 @@ def _refuse_shift(gap: Gap) -> None:
         )
 
 
-def apply(backend: Backend, images: Iterable[RecordImage], new_size: int) -> None:
+def apply(backend: MovableBackend, images: Iterable[RecordImage], new_size: int) -> None:
     """Make a change, without a sync.
 
     Extends the file first and cuts it last, so that its size is always the old or the new one.
@@ -86,7 +85,7 @@ def apply(backend: Backend, images: Iterable[RecordImage], new_size: int) -> Non
         backend.truncate(new_size)
 
 
-def undo(backend: Backend, images: Iterable[RecordImage], old_size: int) -> None:
+def undo(backend: MovableBackend, images: Iterable[RecordImage], old_size: int) -> None:
     """Restore the before-images and the old size, without a sync."""
     for image in images:
         backend.write_at(image.offset, image.before)
@@ -96,11 +95,11 @@ def undo(backend: Backend, images: Iterable[RecordImage], old_size: int) -> None
 class RecoveredView(NamedTuple):
     """A file as ``finish`` will leave it, read-only; ``new``: whether it has the change."""
 
-    backend: Backend
+    backend: ReadBackend
     new: bool
 
 
-def as_recovered(backend: Backend, record: Record, payload: Backend | None = None) -> RecoveredView:
+def as_recovered(backend: MovableBackend, record: Record, payload: ReadBackend | None = None) -> RecoveredView:
     """Return ``backend`` as ``finish`` will leave it.  Raises as ``finish``."""
     gap = record.gap
     if gap is None:
@@ -115,11 +114,11 @@ def as_recovered(backend: Backend, record: Record, payload: Backend | None = Non
     return RecoveredView(OverlayBackend(backend, record.old_size, old), new=False)
 
 
-def _new(backend: Backend, record: Record, below: list[Segment]) -> RecoveredView:
+def _new(backend: MovableBackend, record: Record, below: list[Segment]) -> RecoveredView:
     return RecoveredView(OverlayBackend.of_images(backend, record.new_size, record.images, below), new=True)
 
 
-def _filled(record: Record, payload: Backend | None) -> list[Segment]:
+def _filled(record: Record, payload: ReadBackend | None) -> list[Segment]:
     """Return the file with the bytes of ``payload`` in their place."""
     fill = record.fill
     if fill is None or payload is None:
@@ -134,7 +133,7 @@ def _filled(record: Record, payload: Backend | None) -> list[Segment]:
 # -- insertions -----------------------------------------------------------------
 
 
-def locate(backend: Backend, record: Record, gap: Gap) -> tuple[Position, int]:
+def locate(backend: MovableBackend, record: Record, gap: Gap) -> tuple[Position, int]:
     """Return where the bytes after the gap are now, and the lowest old offset of those that have moved.
 
     Raises ``OSError``.
@@ -178,7 +177,7 @@ class _Addresses:
                 yield wanted.logical + skipped, extent.logical + start - extent.physical, stop - start
 
 
-def finish_insertion(backend: Backend, record: Record, gap: Gap) -> bool:
+def finish_insertion(backend: MovableBackend, record: Record, gap: Gap) -> bool:
     """Finish a complete insertion, or undo an incomplete one; return whether the file is the new one.
 
     Raises ``OSError``.
@@ -194,7 +193,7 @@ def finish_insertion(backend: Backend, record: Record, gap: Gap) -> bool:
         backend.collapse_range(boundary, gap.length)  # synced later; after a crash it is repeated
 
 
-def _fill(backend: Backend, record: Record, gap: Gap) -> bool:
+def _fill(backend: MovableBackend, record: Record, gap: Gap) -> bool:
     try:
         backend.allocate(gap.offset, gap.length)
     except OSError as err:
@@ -207,7 +206,7 @@ def _fill(backend: Backend, record: Record, gap: Gap) -> bool:
     return True
 
 
-def _not_begun(backend: Backend, record: Record) -> bool:
+def _not_begun(backend: MovableBackend, record: Record) -> bool:
     if backend.size() > record.old_size:
         backend.truncate(record.old_size)
     backend.sync()  # invariant 3
@@ -228,16 +227,16 @@ def _fitting_size(size: int, record: Record) -> bool:
     return size in (record.old_size, record.old_size + record.gap.length, record.new_size)
 
 
-def _witnessed(backend: Backend, record: Record, shift: int) -> bool:
+def _witnessed(backend: MovableBackend, record: Record, shift: int) -> bool:
     witness = backend.read_at(record.witness_offset + shift, record.witness_length)
     return zlib.crc32(witness) == record.witness_crc
 
 
-def _all_old_or_new(backend: Backend, images: Iterable[RecordImage]) -> bool:
+def _all_old_or_new(backend: MovableBackend, images: Iterable[RecordImage]) -> bool:
     return all(_old_or_new(backend, image) for image in images)
 
 
-def _old_or_new(backend: Backend, image: RecordImage) -> bool:
+def _old_or_new(backend: MovableBackend, image: RecordImage) -> bool:
     """Return whether each byte is the one before or after the change; past the old end, before is zero."""
     for start in range(0, len(image.after), _STEP):
         now = backend.read_at(image.offset + start, min(_STEP, len(image.after) - start))
@@ -248,7 +247,7 @@ def _old_or_new(backend: Backend, image: RecordImage) -> bool:
     return True
 
 
-def _is_before(backend: Backend, image: RecordImage) -> bool:
+def _is_before(backend: MovableBackend, image: RecordImage) -> bool:
     return backend.read_at(image.offset, len(image.after)) == image.before.ljust(len(image.after), b"\0")
 
 
@@ -262,20 +261,20 @@ class Segment(NamedTuple):
     stop: int
     origin: int = 0
     payload: bytes | None = None
-    source: Backend | None = None
+    source: ReadBackend | None = None
 
 
 class OverlayBackend:
-    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gaps.  See ``Backend``."""
+    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gaps.  See ``ReadBackend``."""
 
-    def __init__(self, base: Backend, size: int, segments: list[Segment]) -> None:
+    def __init__(self, base: ReadBackend, size: int, segments: list[Segment]) -> None:
         self._base = base
         self._size = size
         self._segments = segments
 
     @classmethod
     def of_images(
-        cls, base: Backend, size: int, images: tuple[RecordImage, ...], below: list[Segment]
+        cls, base: ReadBackend, size: int, images: tuple[RecordImage, ...], below: list[Segment]
     ) -> OverlayBackend:
         """Return an overlay with the after-images of a record over the segments ``below``."""
         for image in images:
@@ -286,11 +285,6 @@ class OverlayBackend:
     def name(self) -> str:
         """The file's name."""
         return self._base.name
-
-    @property
-    def writable(self) -> bool:
-        """Always False."""
-        return False
 
     def size(self) -> int:
         """Return the size as shown, in bytes."""
@@ -311,43 +305,9 @@ class OverlayBackend:
         found = (segment.source or self._base).read_at(segment.origin + start - segment.start, stop - start)
         return found.ljust(stop - start, b"\0")
 
-    def write_at(self, offset: int, payload: bytes | memoryview) -> None:
-        """Raise ``OSError`` (EBADF)."""
-        raise _read_only()
-
-    def truncate(self, size: int) -> None:
-        """Raise ``OSError`` (EBADF)."""
-        raise _read_only()
-
-    def sync(self) -> None:
-        """Do nothing."""
-
-    def allocate(self, offset: int, length: int) -> None:
-        """Raise ``OSError`` (EBADF)."""
-        raise _read_only()
-
     def unit(self) -> int:
         """Return the unit of the file itself, in bytes."""
         return self._base.unit()
-
-    def can_insert(self) -> bool:
-        """Return False."""
-        return False
-
-    def forget_pages(self, offset: int) -> None:
-        """Do nothing."""
-
-    def insert_range(self, offset: int, length: int) -> None:
-        """Raise ``OSError`` (EBADF)."""
-        raise _read_only()
-
-    def collapse_range(self, offset: int, length: int) -> None:
-        """Raise ``OSError`` (EBADF)."""
-        raise _read_only()
-
-    def extents(self) -> list[PhysicalExtent]:
-        """Raise ``OSError`` (EBADF), because the shown bytes are not in one file."""
-        raise _read_only()
 
     def extent(self, offset: int, length: int) -> bytes:
         """Return the bytes themselves, because they are not in one file."""
@@ -363,10 +323,6 @@ class OverlayBackend:
             if segment.source is not None:
                 segment.source.close()
         self._base.close()
-
-
-def _read_only() -> OSError:
-    return OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def _laid_over(below: list[Segment], top: Segment) -> list[Segment]:

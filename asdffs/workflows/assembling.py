@@ -14,7 +14,7 @@ from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.layout import Padding
 from asdffs.format.text import complete_last_line, ends_with_tree
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.copying import Stretch, misplaced, transfer
 
 
@@ -48,7 +48,7 @@ class Assembly:
     def __init__(
         self,
         folder: Folder,
-        backend: Backend,
+        backend: WriteBackend,
         text: bytes,
         *,
         room: RoomPolicy,

@@ -35,7 +35,7 @@ from asdffs.errors import (
     StorageError,
 )
 from asdffs.storage import linux_calls
-from asdffs.storage.backend import Backend
+from asdffs.storage.backend import WriteBackend
 from asdffs.storage.copying import Stretch, misplaced, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
@@ -125,7 +125,7 @@ def write_block_file(
     file = block_file(document, number)
     stretch = document.contents.stored_stretch(number)
 
-    def fill(new: Backend) -> None:
+    def fill(new: WriteBackend) -> None:
         prefix = _placed(file, stretch, new).prefix
         new.write_at(0, prefix)
         transfer(folder, stretch, new, len(prefix), lambda count: None)
@@ -134,7 +134,7 @@ def write_block_file(
 
 
 #: Writes the content of a new file.
-Fill = Callable[[Backend], None]
+Fill = Callable[[WriteBackend], None]
 
 
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
@@ -210,7 +210,7 @@ class _Temporaries:
                 raise AbandonedError("the command was ended")
             step(count)
 
-        def fill(file: ExplodedPart, stretch: Stretch, new: Backend) -> None:
+        def fill(file: ExplodedPart, stretch: Stretch, new: WriteBackend) -> None:
             prefix = _placed(file, stretch, new).prefix if clones else file.prefix
             new.write_at(0, prefix)
             transfer(self.folder, stretch, new, len(prefix), go_on)
@@ -268,7 +268,7 @@ class _Temporaries:
             number += 1
 
 
-def _placed(file: ExplodedPart, stretch: Stretch, new: Backend) -> ExplodedPart:
+def _placed(file: ExplodedPart, stretch: Stretch, new: WriteBackend) -> ExplodedPart:
     """Return ``file`` with its content moved so that the file system can share the bytes of ``stretch``."""
     gap = misplaced(stretch, new, len(file.prefix))
     return file.moved(gap + new.unit() if gap == 1 else gap)  # a comment has at least 2 bytes

@@ -27,7 +27,7 @@ from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, Remedy, StaleFileError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED
-from asdffs.storage.backend import Backend, Folder, Signature
+from asdffs.storage.backend import Folder, Signature, WriteBackend
 from asdffs.storage.beneath import is_below
 from asdffs.storage.copying import probe_name
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy, can_share
@@ -64,7 +64,7 @@ class ExplodedForm:
     remote: tuple[str, ...]
     dialect: Dialect
 
-    def write(self, folder: Folder, backend: Backend, room: RoomPolicy, progress: Progress) -> None:
+    def write(self, folder: Folder, backend: WriteBackend, room: RoomPolicy, progress: Progress) -> None:
         """Write the whole file into ``backend``, an empty file in ``folder``.
 
         Raises ``StaleFileError`` if a file has changed since it was read, ``OSError``.

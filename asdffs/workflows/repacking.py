@@ -30,7 +30,7 @@ from asdffs.document.document import Document, Foreign
 from asdffs.errors import AsdffsError, NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.scheduling import WorkerThreads
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.copying import Stretch, probe_name
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy, can_share
 from asdffs.workflows.exploding import moved_source
@@ -159,7 +159,7 @@ class Repacking:
         self._filler = document.tree.padding_byte()
         self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
 
-    def write(self, folder: Folder, backend: Backend) -> None:
+    def write(self, folder: Folder, backend: WriteBackend) -> None:
         """Write the new file into ``backend``, an empty file in ``folder``.  The caller does not hold the main lock.
 
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.

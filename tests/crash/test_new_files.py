@@ -9,14 +9,14 @@ from support.crashes import disks, record
 from support.memory import MemoryFolder
 
 from asdffs.errors import LockedError, NameExistsError
-from asdffs.storage.backend import Backend
+from asdffs.storage.backend import WriteBackend
 from asdffs.storage.new_file import write_new, write_over
 
 OLD, NEW = b"old" * 400, b"new" * 900
 NAME = "f.asdf"
 
 
-def fill(backend: Backend) -> None:
+def fill(backend: WriteBackend) -> None:
     backend.write_at(1500, NEW[1500:])
     backend.write_at(0, NEW[:1500])
 

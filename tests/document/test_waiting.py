@@ -15,7 +15,7 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import StaleFileError
 from asdffs.format.layout import Padding
 from asdffs.scheduling import SingleThread
-from asdffs.storage.backend import Backend
+from asdffs.storage.backend import WriteBackend
 
 
 class Nosy(SingleThread):
@@ -77,7 +77,7 @@ class Rude(SingleThread):
     stopping, wanted = False, True
 
     def __init__(self, at: int) -> None:
-        self.backend: Backend | None = None
+        self.backend: WriteBackend | None = None
         self._left = at
 
     @contextlib.contextmanager

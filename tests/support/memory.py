@@ -1,4 +1,4 @@
-"""Backend and Folder in memory, with the same contract as on disk, and simulated addresses.
+"""``MovableBackend`` and ``Folder`` in memory, with the same contract as on disk, and simulated addresses.
 
 ``MemoryFolder.step`` is called before every change; the crash tests record these steps and replay them.  One
 thread at a time.
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from asdffs.storage.backend import Backend, PhysicalExtent, Signature
+from asdffs.storage.backend import PhysicalExtent, ReadBackend, Signature, WriteBackend
 
 #: The features that a folder supports by default: the range operations, and clones.
 FEATURES = frozenset({"insert", "clone"})
@@ -126,7 +126,7 @@ class MemoryFile:
 
 
 class MemoryBackend:
-    """One open file of a ``MemoryFolder``.  See ``Backend``."""
+    """One open file of a ``MemoryFolder``.  See ``MovableBackend``."""
 
     def __init__(self, folder: MemoryFolder, file: MemoryFile, name: str, *, writable: bool) -> None:
         self._folder = folder
@@ -138,11 +138,6 @@ class MemoryBackend:
     def name(self) -> str:
         """The file's name in its folder."""
         return self._name
-
-    @property
-    def writable(self) -> bool:
-        """Whether the file was opened for writing."""
-        return self._writable
 
     def size(self) -> int:
         """Return the size in bytes."""
@@ -277,7 +272,7 @@ class MemoryFolder:
         links = sum(file is self._file(name) for file in self.files.values())
         return "it has several names" if links > 1 else ""
 
-    def lock(self, backend: Backend) -> bool:
+    def lock(self, backend: ReadBackend) -> bool:
         """Lock like flock does, among the backends of this folder."""
         file = _memory(backend).file
         if file.holder not in (None, id(backend)):
@@ -285,15 +280,15 @@ class MemoryFolder:
         file.holder = id(backend)
         return True
 
-    def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+    def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy bytes."""
         target.write_at(to, source.read_at(start, length))
 
-    def can_clone(self, source: Backend, target: Backend) -> bool:
+    def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
         """Return whether the folder supports clones and the file is large enough."""
         return "clone" in self.features and source.size() >= UNIT
 
-    def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+    def clone_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy bytes; raises ``OSError`` in the cases in which a real clone does."""
         stop = start + length if length else source.size()
         if "clone" not in self.features:
@@ -302,27 +297,27 @@ class MemoryFolder:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         target.write_at(to, source.read_at(start, stop - start))
 
-    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
+    def free(self, of: ReadBackend | None = None, *, after_sync: bool = False) -> int:
         """Return ``room``, which the test sets."""
         return self.room
 
-    def set_mode(self, backend: Backend, mode: int) -> None:
+    def set_mode(self, backend: ReadBackend, mode: int) -> None:
         """Do nothing: files in memory have no permissions."""
 
-    def copy_attributes(self, source: Backend, target: Backend) -> None:
+    def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
         """Do nothing: files in memory have no attributes."""
 
-    def replace(self, backend: Backend, name: str) -> MemoryBackend:
+    def replace(self, backend: ReadBackend, name: str) -> MemoryBackend:
         """Rename the file of ``backend`` over the file with the new name."""
         self.step("replace", name, backend.name)
         file = self.files.pop(backend.name)
         self.files[name] = file
-        renamed = MemoryBackend(self, file, name, writable=backend.writable)
+        renamed = MemoryBackend(self, file, name, writable=True)
         if file.holder == id(backend):
             file.holder = id(renamed)
         return renamed
 
-    def place(self, backend: Backend, name: str) -> MemoryBackend:
+    def place(self, backend: ReadBackend, name: str) -> MemoryBackend:
         """Do the same as ``replace``, unless the name exists; raises ``OSError``."""
         if name in self.files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
@@ -344,7 +339,7 @@ class MemoryFolder:
         return self.files[name]
 
 
-def _memory(backend: Backend) -> MemoryBackend:
+def _memory(backend: ReadBackend) -> MemoryBackend:
     if not isinstance(backend, MemoryBackend):
         raise TypeError("a memory folder accepts only its own files")
     return backend

@@ -26,7 +26,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
 from asdffs.format.layout import Padding
 from asdffs.scheduling import RankedLock, Scheduler
-from asdffs.storage.backend import Extent, read_bytes
+from asdffs.storage.backend import Extent, RemoteFile, read_bytes
 from asdffs.storage.copying import Stretch
 
 _CUT_OFF: Final = "the file ends inside this block"
@@ -210,11 +210,11 @@ class BlockReader:
 
         A part is an offset and a length, in stored bytes.  Does nothing for local files.
         """
-        ask = getattr(self.transaction.whole, "fetch_ahead", None)
-        if ask is not None:
+        whole = self.transaction.whole
+        if isinstance(whole, RemoteFile):
             embedded = self.transaction.embedded
             start = self.table.content(number).start + (0 if embedded is None else embedded.start)
-            ask([(start + offset, start + offset + length) for offset, length in parts])
+            whole.fetch_ahead([(start + offset, start + offset + length) for offset, length in parts])
 
     def stored_stretch(self, number: int) -> Stretch:
         """Return the place of all stored bytes of a block.  Raises ``DamagedBlockError``, also for a cut block."""

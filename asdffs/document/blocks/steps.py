@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from asdffs.errors import UntrustedFileError
 from asdffs.format.plan import Plan
+from asdffs.storage.backend import MovableBackend
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.record import Fill, Record, make_record
 from asdffs.storage.sidecars import Payload, open_payload, pour
@@ -102,7 +103,7 @@ def show_recovered(file: OpenFile, adopt: Callable[[], None]) -> None:
     except (UntrustedFileError, OSError) as err:
         logger.error("%s: data that is read from now on may be wrong (%s)", file.path, err)
         return
-    file.backend = view.backend
+    file.backend = cast(MovableBackend, view.backend)  # nothing is written any more
     if view.new:
         adopt()
 

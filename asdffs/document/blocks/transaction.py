@@ -44,15 +44,22 @@ import contextlib
 import enum
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from asdffs import interrupts
 from asdffs.document.blocks.locks import Pins
 from asdffs.errors import NotPermittedError, StorageError
 from asdffs.scheduling import Scheduler
-from asdffs.storage.backend import Backend, Folder, Signature
+from asdffs.storage.backend import (
+    Folder,
+    MovableBackend,
+    ReadBackend,
+    ReadFolder,
+    Signature,
+    WindowBackend,
+    WriteBackend,
+)
 from asdffs.storage.open_file import AUTO, REPLACING, FileMode, OpenFile, Unsuitable
-from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:  # who only reads changes nothing
     from asdffs.document.blocks.steps import Step
@@ -101,8 +108,8 @@ class Transaction:
 
     def __init__(
         self,
-        folder: Folder,
-        backend: Backend,
+        folder: ReadFolder,
+        backend: ReadBackend,
         journal: Journal | None,
         scheduler: Scheduler,
         policy: ChangePolicy,
@@ -114,7 +121,9 @@ class Transaction:
         self.embedded = embedded
         self._policy = policy
         self.mode = mode or FileMode(folder.path(backend.name), writable=policy.writable)
-        self._file = OpenFile(folder, backend, journal, scheduler, self.mode, policy.replacing, known)
+        # of a file that is only read these have less, but ``mode`` refuses every change before it reaches them
+        place, file = cast(Folder, folder), cast(MovableBackend, backend)
+        self._file = OpenFile(place, file, journal, scheduler, self.mode, policy.replacing, known)
         self.moving = self._file.moving
         self.changed = False
         self._resized = False
@@ -124,13 +133,13 @@ class Transaction:
         self._noted: dict[str, Any] = {}
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> ReadBackend:
         """The open ASDF file, perhaps inside another file.  Another one after a change of its size."""
         whole, found = self._file.backend, self.embedded
         return whole if found is None else WindowBackend(whole, found.start, found.size)
 
     @property
-    def whole(self) -> Backend:
+    def whole(self) -> ReadBackend:
         """The open file.  Another one after a growth by a new file."""
         return self._file.backend
 
@@ -179,7 +188,7 @@ class Transaction:
         self.mode.check_writable()
         self._carry_out(plan, lambda: fill(self._file, plan, payload, offset, step), adopt)
 
-    def _carry_out(self, plan: Plan, work: Callable[[], Backend | None], adopt: Callable[[], None]) -> None:
+    def _carry_out(self, plan: Plan, work: Callable[[], ReadBackend | None], adopt: Callable[[], None]) -> None:
         """Call ``work`` to change the file, then ``adopt``.
 
         ``work`` returns the backend of the old file if a new file has replaced it.
@@ -218,7 +227,7 @@ class Transaction:
         """Record that the file is complete: nothing needs to be done for earlier changes."""
         self.changed = False
 
-    def rewrite(self, fill: Callable[[Folder, Backend], None], adopt: Callable[[], None]) -> None:
+    def rewrite(self, fill: Callable[[Folder, WriteBackend], None], adopt: Callable[[], None]) -> None:
         """Replace the whole file by a new one that ``fill(folder, backend)`` writes, as ``commit``.
 
         If ``fill`` raises anything, the file is unchanged.  Raises ``StorageError`` if the file cannot be replaced.
@@ -322,7 +331,7 @@ class Transaction:
         if self._file.journal is not None:
             self._file.journal.reserve(size)
 
-    def hand_over(self, backend: Backend, known: Signature, embedded: Embedded | None = None) -> Transaction:
+    def hand_over(self, backend: ReadBackend, known: Signature, embedded: Embedded | None = None) -> Transaction:
         """Return a transaction for the file as another program left it; do not use this object afterwards.
 
         ``backend``: the open file; ``known``: its signature when it was read; ``embedded``: as for the class.  The
@@ -372,7 +381,7 @@ class Transaction:
             kind = self.embedded.kind
             raise NotPermittedError(f"the ASDF file is inside a {kind} file, where only its tree can be changed")
 
-    def _grow(self, plan: Plan) -> Backend | None:
+    def _grow(self, plan: Plan) -> ReadBackend | None:
         """Carry out a plan with a move.  Return the backend of the old file if a new file has replaced it."""
         from asdffs.storage.growth import open_gap
 

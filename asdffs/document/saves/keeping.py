@@ -26,7 +26,7 @@ from asdffs.document.document import Document
 from asdffs.document.saves.history import DRAFT
 from asdffs.errors import AsdffsError, Remedy, reason_of
 from asdffs.scheduling import CHUNK
-from asdffs.storage.backend import Backend
+from asdffs.storage.backend import WriteBackend
 from asdffs.storage.file_backend import FileBackend, FileFolder
 from asdffs.storage.permissions import make_directory, protect
 
@@ -114,7 +114,7 @@ class Keeper:
         other = os.path.basename(source)
         self._keep(source, lambda n: f"{self._name}.conflict-{n}.{_shortened(other)}")
 
-    def keep_conflict_content(self, name: str, fill: Callable[[Backend], None]) -> None:
+    def keep_conflict_content(self, name: str, fill: Callable[[WriteBackend], None]) -> None:
         """Write what ``fill`` writes to ``NAME.conflict-N.STEM.asdf``; ``name``: the last part of it."""
 
         def name_of(n: int) -> str:
@@ -320,9 +320,9 @@ def _shortened(name: str) -> str:
     return os.fsdecode(raw[:_CUT_STEM]) + "-" + hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _fill(new: BinaryIO, fill: Callable[[Backend], None]) -> None:
+def _fill(new: BinaryIO, fill: Callable[[WriteBackend], None]) -> None:
     """Let ``fill`` write the open file ``new``."""
-    backend = FileBackend(os.dup(new.fileno()), "", writable=True)
+    backend = FileBackend(os.dup(new.fileno()), "")
     try:
         fill(backend)
     finally:

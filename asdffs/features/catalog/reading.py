@@ -22,7 +22,7 @@ from asdffs.format.block_scan import drive, scan_block_header
 from asdffs.format.layout import Layout
 from asdffs.format.text import standard_version
 from asdffs.scheduling import SingleThread
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import ReadBackend, ReadFolder, RemoteFile
 from asdffs.storage.urls import is_remote
 from asdffs.tree.conditions import Mark
 from asdffs.tree.paths import format_path
@@ -98,7 +98,7 @@ def read_file(path: bytes, remote: RemoteOptions | None = None) -> tuple[FileRow
     return (_unread(path, read.error, identity, size), {}) if isinstance(read, Failure) else read
 
 
-def _opened(name: str, remote: RemoteOptions | None) -> tuple[Folder, Backend]:
+def _opened(name: str, remote: RemoteOptions | None) -> tuple[ReadFolder, ReadBackend]:
     folder, name = place_of(name, remote, SingleThread())
     return folder, folder.open(name, writable=False)
 
@@ -109,11 +109,10 @@ def _is_gone(path: bytes, err: AsdffsError | OSError) -> bool:
     return isinstance(err, FileNotFoundError)
 
 
-def _known(backend: Backend) -> tuple[str, int]:
+def _known(backend: ReadBackend) -> tuple[str, int]:
     """Return the identity and the size of an open file."""
-    validator = getattr(backend, "validator", None)
-    if validator is not None:
-        return version_of(validator), validator.size
+    if isinstance(backend, RemoteFile):
+        return version_of(backend.validator), backend.validator.size
     known = backend.signature()
     return _identity(*known[:5]), known.size
 
@@ -127,7 +126,7 @@ def _unread(path: bytes, err: AsdffsError | OSError, identity: str = "", size: i
     return FileRow(path, identity, size, error=sentence[:_MOST_SENTENCE])
 
 
-def _read(path: bytes, identity: str, size: int, backend: Backend) -> tuple[FileRow, dict[str, Any]]:
+def _read(path: bytes, identity: str, size: int, backend: ReadBackend) -> tuple[FileRow, dict[str, Any]]:
     embedded = find_embedded(backend)
     part = window_of(backend, embedded)
     layout, dialect = scan(part, trusting=is_remote(os.fsdecode(path)))
@@ -155,7 +154,7 @@ def _marks(found: Scalars) -> dict[str, Mark]:
     return full | dict.fromkeys(left_out, Mark.LEFT_OUT)
 
 
-def _blocks(part: Backend, layout: Layout) -> list[tuple[Any, ...]]:
+def _blocks(part: ReadBackend, layout: Layout) -> list[tuple[Any, ...]]:
     """Return number, offset, size, stored size, compression and damage of each block."""
     found: list[tuple[Any, ...]] = []
     fetch_ahead = getattr(part, "fetch_ahead", None)

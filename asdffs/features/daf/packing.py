@@ -58,7 +58,7 @@ from asdffs.features.daf.properties import ArrayProperty, Properties, find_prope
 from asdffs.features.daf.tree_files import TreeStore
 from asdffs.format.block_header import RULES_1, new_header
 from asdffs.format.layout import Padding
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.copying import Stretch, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
@@ -111,7 +111,7 @@ class Packing:
         tree = {DAF: store_node(self.files, self.found, Writer(self.files, number_of))}
         return (HEAD + "".join(render(tree)) + "...\n").encode()
 
-    def write(self, folder: Folder, store: Backend, padding: Padding, step: Callable[[int], object]) -> None:
+    def write(self, folder: Folder, store: WriteBackend, padding: Padding, step: Callable[[int], object]) -> None:
         """Write the whole file into the empty ``store`` of ``folder``.  Raises ``InvalidStoreError``, ``OSError``."""
         new = Assembly(
             folder,

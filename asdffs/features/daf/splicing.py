@@ -20,7 +20,7 @@ from asdffs.errors import InvalidTreeError, NameExistsError
 from asdffs.features.daf.format import DAF, SECTIONS, Version
 from asdffs.features.daf.nodes import HEAD, quoted, render, version_node
 from asdffs.features.daf.tree_files import carries_store
-from asdffs.storage.backend import Backend
+from asdffs.storage.backend import WriteBackend
 from asdffs.tree.snippets import flow_text
 from asdffs.tree.tape import FLOW_MAPPING, MAPPINGS, SCALAR, Tape, column_of
 from asdffs.tree.values import Nodes, read_values
@@ -254,7 +254,7 @@ def _is_in(spans: list[tuple[int, int]], index: int) -> bool:
 # -- an empty store --
 
 
-def new_store(version: Version) -> Callable[[Backend], None]:
+def new_store(version: Version) -> Callable[[WriteBackend], None]:
     """Return a function that writes a whole new file with an empty store."""
     text = HEAD.partition("%")[0] + _new_tree(version)
     return lambda store: store.write_at(0, text.encode())

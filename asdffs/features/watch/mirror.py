@@ -46,7 +46,7 @@ from asdffs.features.watch.block_files import BlockFiles
 from asdffs.format.block_scan import drive
 from asdffs.format.scanner import scan_layout
 from asdffs.format.text import ends_with_tree
-from asdffs.storage.backend import Access, Backend, Signature
+from asdffs.storage.backend import Access, Signature, WriteBackend
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.tree.paths import Path
@@ -256,7 +256,7 @@ class Mirror:
         written: list[Signature] = []
 
         def write(name: str, fill: Fill) -> None:
-            def filled(new: Backend) -> None:
+            def filled(new: WriteBackend) -> None:
                 fill(new)
                 written.append(new.signature())  # before it has its name: a later save differs
 

@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from asdffs.errors import Remedy, RemoteError
 from asdffs.features.remote.cache import PAGE, CacheFile, Trimmer
@@ -31,7 +31,7 @@ from asdffs.features.remote.transport import (
 )
 from asdffs.features.remote.web import WebTransport
 from asdffs.scheduling import Scheduler
-from asdffs.storage.backend import Access, Backend, Extent, Signature, read_bytes
+from asdffs.storage.backend import Access, Extent, RemoteFile, Signature, read_bytes
 from asdffs.storage.urls import SCHEMES, RemoteOptions, Url, parse_url
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ _TOO_LARGE: Final = (errno.EFBIG, errno.ENOMEM)
 _TRIMMER: Final = Trimmer()
 
 
-class RemoteBackend:
-    """A remote file that is open.  Implements ``Backend``; read-only.
+class RemoteBackend(RemoteFile):
+    """A remote file that is open.  See ``ReadBackend``, ``RemoteFile``.
 
     ``shown``: its URL without secrets; ``location``: all of it; ``fetcher`` and ``cache``: of this version of the
     file; ``counters``: of its requests.
@@ -73,7 +73,7 @@ class RemoteBackend:
         self.name = url.name
         self.shown = url.shown
         self.location = url.text
-        self._validator = validator
+        self.validator = validator
         self._cache = cache
         self._fetcher = fetcher
         self._scheduler = scheduler
@@ -89,41 +89,38 @@ class RemoteBackend:
             Access(0o444, os.geteuid(), os.getegid()),
         )
 
-    writable = False
-
     def size(self) -> int:
-        """See ``Backend``."""
-        return self._validator.size
+        """See ``ReadBackend``."""
+        return self._signature.size
 
-    @property
-    def validator(self) -> Validator:
-        """What tells this version of the file from another."""
-        return self._validator
+    def requests(self) -> dict[str, Any]:
+        """See ``RemoteFile``."""
+        return dict(self.counters.facts())
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """See ``Backend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""
+        """See ``ReadBackend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""
         return read_bytes(self.extent(offset, length))
 
     def extent(self, offset: int, length: int) -> bytes | Extent:
         """Return the place of the bytes in the cache, once they are there.  Raises as ``read_at``."""
-        length = max(0, min(length, self._validator.size - offset))
+        length = max(0, min(length, self.validator.size - offset))
         if not length:
             return b""
         self._bring(offset, offset + length)
         return Extent(self._cache.fd, self._cache.base + offset, length)
 
     def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
-        """Ask for all ``parts`` (start and stop) at the same time: reads of them follow.  Returns at once."""
+        """See ``RemoteFile``."""
         if self._fetcher is not None:
             for start, stop in parts:
-                self._fetcher.fetch_ahead(start, min(stop, self._validator.size))
+                self._fetcher.fetch_ahead(start, min(stop, self.validator.size))
 
     def signature(self) -> Signature:
-        """See ``Backend``: made of URL and version."""
+        """See ``ReadBackend``: made of URL and version."""
         return self._signature
 
     def unit(self) -> int:
-        """See ``Backend``."""
+        """See ``ReadBackend``."""
         return _UNIT
 
     def close(self) -> None:
@@ -131,22 +128,6 @@ class RemoteBackend:
         if self._fetcher is not None:
             self._fetcher.close()
         self._cache.close()
-
-    def can_insert(self) -> bool:
-        """See ``Backend``: never."""
-        return False
-
-    def _refuse(self, *given: object, **more: object) -> NoReturn:
-        _refuse()
-
-    write_at = _refuse
-    truncate = _refuse
-    sync = _refuse
-    allocate = _refuse
-    forget_pages = _refuse
-    insert_range = _refuse
-    collapse_range = _refuse
-    extents = _refuse
 
     def _bring(self, start: int, stop: int) -> None:
         if self._whole:
@@ -161,12 +142,8 @@ class RemoteBackend:
                 self._fetcher.ensure(start, stop, lambda: self._scheduler.wanted and not self._scheduler.stopping)
 
 
-def _refuse() -> NoReturn:
-    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-
 class RemoteFolder:
-    """The place of one remote file, as a ``Folder`` with nothing else in it; read-only.  ``schemes``: of its URLs."""
+    """The place of one remote file, as a ``ReadFolder``.  ``schemes``: of its URLs."""
 
     schemes = SCHEMES
 
@@ -190,17 +167,13 @@ class RemoteFolder:
         """Return the URL of the file, which has no directory."""
         return self._url.shown
 
-    def names(self) -> list[str]:
-        """See ``Folder``."""
-        return [self._url.name]
-
-    def open(self, name: str, *, writable: bool, create: bool = False) -> RemoteBackend:
+    def open(self, name: str, *, writable: bool) -> RemoteBackend:
         """Open the file: one request for its head, unless the cache knows it, and one for its tail.
 
         Raises ``MissingFileError``, ``RemoteError``, ``NotSupportedError``, ``OSError``.
         """
-        if writable or create:
-            _refuse()
+        if writable:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         self._open = _opened(self._url, self._options, self._scheduler)
         return self._open
 
@@ -212,24 +185,6 @@ class RemoteFolder:
         if self._open is None or name != self._url.name:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return self._open.signature()
-
-    def why_kept(self, name: str) -> str:
-        """See ``Folder``."""
-        return ""
-
-    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
-        """See ``Folder``: nothing can be written."""
-        return 0
-
-    def lock(self, backend: Backend) -> bool:
-        """Raise ``OSError`` (EROFS), as all other methods, which change files."""
-        _refuse()
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        """See ``lock``."""
-        if method.startswith("_"):
-            raise AttributeError(method)
-        return lambda *of, **more: _refuse()
 
 
 def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBackend:
