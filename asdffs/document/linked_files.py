@@ -111,7 +111,7 @@ class LinkedFiles(Generic[F]):
         if real == self._root.path:
             return self._root
         if real not in self._opened:
-            with self._opening.entered():
+            with self._opening:
                 if real not in self._opened:
                     self._opened[real] = self._open(real)
         found = self._opened[real]

@@ -48,7 +48,7 @@ class Outlines:
     def outline(self) -> Outline:
         """Return the outline of the committed tree; an empty one if it is not valid YAML.  Raises ``OSError``."""
         if self._version != self._tree().version:
-            with self._reading.entered():
+            with self._reading:
                 while self._version != self._tree().version:
                     self._read()
         return self._outline

@@ -111,6 +111,7 @@ class BlockCodecs:
         self._table = table
         self._read_stored = read_stored
         self._order = order
+        self._loaded: dict[bytes, Codec] = {}
         self._orders: dict[int, str] = {}
         self._chains: dict[int, tuple[BlockHeader, Encoding]] = {}
 
@@ -205,8 +206,10 @@ class BlockCodecs:
         The chain of a block is parsed once, and again after its header changed.
         """
         header = self._table.header(number)
-        codec = self._codecs.get(header.compression)
+        codec = self._loaded.get(header.compression) or self._codecs.get(header.compression)
         if not isinstance(codec, Chaining):
+            if codec is not None:
+                self._loaded[header.compression] = codec
             return codec
         known = self._chains.get(number)
         if known is None or known[0] != header:

@@ -90,7 +90,7 @@ class DecodedBlock:
     @property
     def dirty(self) -> bool:
         """Whether the block was written, and the spool has content that the ASDF file has not."""
-        return self._whole or bool(self._content.changed)
+        return self._whole or self._content.changed.size > 0
 
     @property
     def kept(self) -> int:
@@ -120,7 +120,7 @@ class DecodedBlock:
         """
         stop = min(offset + length, self.size)
         if not self._has(offset, stop):
-            with self.exclusive.entered():
+            with self.exclusive:
                 self._provide(offset, stop)
         self._room.use(self)
         self._content.use(offset, stop)
@@ -134,7 +134,7 @@ class DecodedBlock:
         block, unless it is dirty.  Raises ``SpoolFullError`` or as ``read``.
         """
         end = offset + len(payload)
-        with self.exclusive.entered():
+        with self.exclusive:
             if self._is_written_in_part(end):
                 self._own_part(offset, end)
             else:
@@ -155,7 +155,7 @@ class DecodedBlock:
         None if the block must be encoded as a whole: its codec has no slots, or they have more than ``most`` bytes of
         content or are stored in more.  Raises as ``read``.
         """
-        with self.exclusive.entered():  # a reader uses the same seeker
+        with self.exclusive:  # a reader uses the same seeker
             seeker = None if self._whole else self._seeker_now()
             if not isinstance(seeker, Rewritable) or self._content.changed.size > most:
                 return None
@@ -184,7 +184,7 @@ class DecodedBlock:
         Decodes the rest of a block that was written in part.  Return how many bytes could not be decoded: they are
         zeros in the file.  Raises ``OSError``.
         """
-        with self.exclusive.entered():
+        with self.exclusive:
             if not self._whole:
                 with contextlib.suppress(AsdffsError, OSError):  # what was written is worth more than nothing
                     self._decode_all(self.size)
@@ -194,7 +194,7 @@ class DecodedBlock:
 
     def truncate(self, size: int) -> None:
         """Set the size of the content in bytes; added bytes read as zeros.  Raises as ``write``."""
-        with self.exclusive.entered():
+        with self.exclusive:
             self._own(min(size, self.size), size)
             self._content.truncate(size)
             self.size = size

@@ -218,8 +218,8 @@ class BlockEditor:
 
         ``slots`` and errors: see ``Allocation.put_slots``.
         """
-        self.check_writable(number, self._table.header(number))
         header, edit = self._table.header(number), self._edits.get(number)
+        self.check_writable(number, header)
         had = header.verifiable or (edit is not None and edit.checksum)
         self._room.put_slots(number, slots)
         header = self._table.header(number)

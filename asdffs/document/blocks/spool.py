@@ -308,9 +308,6 @@ class Ranges:
         self._stops: list[int] = []
         self.size = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._starts)
-
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._starts, self._stops, strict=True)
 
