@@ -380,7 +380,7 @@ def test_regression_a_check_leaves_the_outline_whole(tmp_path: Path) -> None:
     """It reads only the entries with arrays, and other users of the same document need the scalars beside them."""
     lines = "".join(f"k{number}: {{a: 1}}\n" for number in range(20))
     path = tmp_path / "a.asdf"
-    path.write_bytes(tree_file(f"{lines}meta: {{telescope: ROMAN}}\na: !core/ndarray-1.1.0 [1]\n", []))
+    path.write_bytes(tree_file(f"{lines}meta: {{telescope: ROMAN}}\na: !core/ndarray-1.0.0 [1]\n", []))
     with closing(open_document(str(path), writable=False)) as document:
         whole = document.outlines.outline().root
         assert whole is not None
