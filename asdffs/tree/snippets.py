@@ -77,7 +77,7 @@ def parse_value(typed: str) -> NewValue:
     """Return the value that the YAML text ``typed`` means.  Raises ``UsageError`` if it is not one YAML value."""
     try:
         tape = _tape_of(_as_item(typed))
-        node = Nodes(tape, told_apart=True).root()
+        node = Nodes(tape, distinguish_quoted=True).root()
         wrong = next((fault for row in scalar_rows(tape) if (fault := fault_at(tape, row))), "")
     except UnicodeError as err:
         raise UsageError(f"the value {typed!r} is not UTF-8") from err
@@ -218,7 +218,7 @@ def _holds(text: str, new: NewValue, place: Place) -> bool:
     tape = _portable(sample)
     if tape is None or any(fault_at(tape, row) for row in scalar_rows(tape)):
         return False
-    node = Nodes(tape, told_apart=True).root()
+    node = Nodes(tape, distinguish_quoted=True).root()
     pairs = node.value[0].value if place.flow else node.value
     return isinstance(pairs, dict) and list(pairs) == ["k", "z"] and same(pairs["k"], new.node)
 
@@ -272,7 +272,7 @@ def _write_name(name: str) -> str:
     """Return the text of a key from its name in a ``ValueNode``; a string that looks like a number gets quotes."""
     for text in (name, _single(name), _double(name)):
         tape = _portable(f"{{{text}: 1}}")
-        if tape is not None and list(Nodes(tape, told_apart=True).root().value) == [name]:
+        if tape is not None and list(Nodes(tape, distinguish_quoted=True).root().value) == [name]:
             return text
     raise ValueRefusedError(f"YAML has no way to write the key {name!r}")
 
@@ -296,9 +296,6 @@ def _literal(text: str, place: Place) -> str:
     """Return a literal block: ``|`` and the indented lines."""
     chomp = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") or text == "\n" else ""
     lead = " " * place.indent
-    hint = "2" if text[:1] in (" ", "\n") else ""
-    if hint:
-        hint = str(min(place.indent, 9)) if place.indent <= 9 else ""
     lines = text.split("\n")
     if text.endswith("\n"):
         lines.pop()

@@ -304,15 +304,11 @@ class Tape:
 
     def line(self, row: int) -> int:
         """Return the line where a row begins, from 1."""
-        return self.line_at(self.start[row])
-
-    def line_at(self, place: int) -> int:
-        """Return the line of the character at ``place``, from 1."""
         if self._breaks is None:
             usual = self.text.isascii() and "\r" not in self.text
             breaks = (_LINE_FEED if usual else _BREAK).finditer(self.text)
             self._breaks = array("I", (found.end() for found in breaks))
-        return bisect_right(self._breaks, place) + 1
+        return bisect_right(self._breaks, self.start[row]) + 1
 
     def column(self, row: int) -> int:
         """Return the column, from 0, of the keys or dashes of a collection in block style."""

@@ -207,7 +207,7 @@ def _has_already(found: Location, new: NewValue) -> bool:
     """Return whether the value is ``new``; if ``new`` has no tag, the present tag stays and is not compared."""
     if found.kind == "alias" or (new.node.tag and new.node.tag != found.tag) or found.tape.has_alias(found.row):
         return False
-    have = Nodes(found.tape, told_apart=True).node(found.row)
+    have = Nodes(found.tape, distinguish_quoted=True).node(found.row)
     return same(ValueNode("", have.value), ValueNode("", new.node.value))
 
 

@@ -86,21 +86,21 @@ class ValueNode:
         return f"ValueNode({self.tag!r}, {self.value!r}, {self.text!r})"
 
 
-def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
+def read_values(text: bytes, *, distinguish_quoted: bool = True) -> ValueNode:
     """Return the root of a text of header, comments and tree; an empty mapping without a tree.
 
-    ``told_apart``: the keys ``1`` and ``'1'`` are different, the second has its quotes; else a key is its text.
+    ``distinguish_quoted``: the keys ``1`` and ``'1'`` differ, the second has its quotes; else a key is its text.
     Raises ``InvalidTreeError``.
     """
-    return Nodes(Tape(text), told_apart=told_apart).root()
+    return Nodes(Tape(text), distinguish_quoted=distinguish_quoted).root()
 
 
 class Nodes:
-    """Makes the nodes of one tape.  See ``read_values`` for ``told_apart``."""
+    """Makes the nodes of one tape.  See ``read_values`` for ``distinguish_quoted``."""
 
-    def __init__(self, tape: Tape, *, told_apart: bool = False) -> None:
+    def __init__(self, tape: Tape, *, distinguish_quoted: bool = False) -> None:
         self.tape = tape
-        self._told_apart = told_apart
+        self._distinguish_quoted = distinguish_quoted
         self._shared: dict[int, ValueNode] = {}
         self._merges = Merges()
 
@@ -142,7 +142,7 @@ class Nodes:
     def _mapping(self, row: int) -> dict[str, ValueNode]:
         found: dict[str, ValueNode] = {}
         merged: list[int] = []
-        apart = self._told_apart
+        apart = self._distinguish_quoted
         for name, key, value in keyed(self.tape, row):
             if name is MERGE:
                 merged.append(value)

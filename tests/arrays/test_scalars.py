@@ -64,7 +64,7 @@ class Walk:
         self.found = Scalars({}, [], [], [], [])
         self.left = INDEXED
         self.names: set[tuple[str | int, ...]] = set()
-        self.visit(read_values(text, told_apart=False), ())
+        self.visit(read_values(text, distinguish_quoted=False), ())
         arrays = {array.path: array for array in arrays_of(Tape(text), DIALECT)}
         self.found.arrays.extend(arrays[path] for path in arrays if path in self.names)
 

@@ -168,7 +168,7 @@ def _in_one_line(text: str) -> str:
     if tape.anchors:
         sentence = f"{text.partition(':')[0]} is in flow style over several lines; write it in block style"
         raise InvalidTreeError(sentence)
-    return flow_text(Nodes(tape, told_apart=True).root()).removeprefix("{").removesuffix("}")
+    return flow_text(Nodes(tape, distinguish_quoted=True).root()).removeprefix("{").removesuffix("}")
 
 
 def _with_comment(lines: Iterator[str], rest: str) -> Iterator[str]:
@@ -270,7 +270,7 @@ def add_store(document: Document, version: Version) -> None:
     if not document.layout.has_tree:
         document.commit_tree(text + _new_tree(version).encode())
         return
-    root = read_values(text, told_apart=False).value
+    root = read_values(text, distinguish_quoted=False).value
     if isinstance(root, dict) and DAF in root:
         sentence = "already has a FilesDaf store" if carries_store(document) else f"has another value at {DAF!r}"
         raise NameExistsError(sentence, path=document.path)

@@ -85,7 +85,7 @@ def _store_node(document: Document, text: bytes) -> ValueNode | None:
     if not mentions_store(text):
         return None
     with document.scheduler.waiting():
-        root = read_values(text, told_apart=False).value
+        root = read_values(text, distinguish_quoted=False).value
     node = root.get(DAF) if isinstance(root, dict) else None
     return node if node is not None and isinstance(node.value, dict) else None
 

@@ -9,6 +9,7 @@ import argparse
 import io
 import json
 import logging
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -25,9 +26,8 @@ from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
-from asdffs.features.browser.array_places import find_array, format_index
 from asdffs.tree.lookups import Values
-from asdffs.tree.paths import parse_path
+from asdffs.tree.paths import Path, name_of, parse_path
 
 if TYPE_CHECKING:
     from asdffs.features.browser.looking import Look
@@ -48,6 +48,10 @@ _FINE: Final = (480, 640)
 _CLASSES: Final = {"half": "HalfcellImage", "sixel": "SixelImage", "kitty": "TGPImage"}
 #: Lines that stay free for the statistics and the prompt.
 _RESERVED: Final = 10
+_INDEX: Final = re.compile(r"(.*)\[([^\[\]]*)\]", re.DOTALL)
+_NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
+#: What a quantity calls its array.
+_VALUE: Final = "value"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.size <= _LARGEST:
         raise UsageError(f"--size {arguments.size}: give pixels from 1 to {_LARGEST}")
     with closing(open_to_read(arguments.file, arguments)) as document, document.scheduler.entered():
-        found = find_array(document, arguments.path) if arguments.path else None
+        found = _find_array(document, arguments.path) if arguments.path else None
         if found is None:
             _print_outline(arguments, document)
             return int(ExitCode.OK)
@@ -161,7 +165,7 @@ def _facts(file: str, array: Array, name: str, look: Look) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "file": file,
         "path": name,
-        "index": format_index(look.asked),
+        "index": _format_index(look.asked),
         "shape": list(array.shape),
         "dtype": str(array.dtype),
         "bytes": array.nbytes,
@@ -230,3 +234,68 @@ class _Screen:
         place = {"width": columns, "height": -(-rows // 2)} if self._half else {}
         console = Console(file=sys.stdout, force_terminal=True, color_system="truecolor", width=max(80, columns))
         console.print(self._image(io.BytesIO(raw), **place))
+
+
+def _find_array(document: Document, text: str) -> tuple[Array, str, tuple[Any, ...]] | None:
+    """Return the array that ``text`` means, its path, and the index behind it; None if it means no array.
+
+    ``text``: a path as in ``document.arrays`` or as for ``asdffs get``, and perhaps an index as in numpy.  The number
+    of an item of a list comes first: of ``a[0]``, the array in the list, if there is one.  Raises ``UsageError``.
+    """
+    found = _named(document, text)
+    if found is not None:
+        return *found, ()
+    parts = _INDEX.fullmatch(text)
+    if parts is None:
+        return None
+    found = _named(document, parts[1])
+    return None if found is None else (*found, _parse_index(parts[2]))
+
+
+def _named(document: Document, text: str) -> tuple[Array, str] | None:
+    """Return the array at a path, or the value of the quantity there."""
+    try:
+        dotted: Path | None = parse_path(text)
+    except UsageError:
+        dotted = None
+    names = [text.strip("/"), *(["/".join(map(name_of, dotted))] if dotted is not None else [])]
+    for name in names:
+        for whole in (name, f"{name}/{_VALUE}" if name else _VALUE):
+            try:
+                return document.arrays[whole], whole
+            except KeyError:
+                continue
+    return None
+
+
+def _parse_index(text: str) -> tuple[Any, ...]:
+    """Return an index of integers, slices and ``...``, as numpy writes it.  Raises ``UsageError``."""
+    return tuple(_key(part.strip(), text) for part in text.split(",")) if text.strip() else ()
+
+
+def _key(part: str, text: str) -> Any:
+    if part == "...":
+        return Ellipsis
+    ends = part.split(":")
+    if len(ends) > 3 or not all(not end.strip() or _NUMBER.fullmatch(end.strip()) for end in ends):
+        raise UsageError(f"[{text}]: give integers, slices such as 10:20 or ::2, and ..., with commas between them")
+    numbers = [int(end) if end.strip() else None for end in ends]
+    if len(ends) == 1:
+        if numbers[0] is None:
+            raise UsageError(f"[{text}]: there is nothing between two commas")
+        return numbers[0]
+    if len(ends) == 3 and numbers[2] == 0:
+        raise UsageError(f"[{text}]: a step cannot be 0")
+    return slice(*numbers)
+
+
+def _format_index(index: tuple[Any, ...]) -> str:
+    """Return an index as it is typed, ``[0, 10:20]``; empty for an empty one."""
+    return f"[{', '.join(map(_typed, index))}]" if index else ""
+
+
+def _typed(key: Any) -> str:
+    if not isinstance(key, slice):
+        return "..." if key is Ellipsis else str(key)
+    ends = ["" if end is None else str(end) for end in (key.start, key.stop)]
+    return ":".join(ends) if key.step in (None, 1) else ":".join((*ends, str(key.step)))
