@@ -37,12 +37,12 @@ A path is roman.meta.exposure.type, items[0].name, items[-1], "odd.key".x, or a 
 
 
 def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
-    """The parser of the command ``name``; ``text``: one sentence, ``epilog``: with an example."""
+    """Return the parser of the command ``name``; ``text``: one sentence, ``epilog``: with an example."""
     return make_parser(commands.add_parser, name, text, epilog, help=text)
 
 
 def make_parser(make: Any, name: str, text: str, epilog: str, **options: Any) -> argparse.ArgumentParser:
-    """A parser whose epilog is shown as it is written."""
+    """Return a parser whose epilog is shown as it is written."""
     parser: argparse.ArgumentParser = make(
         name, description=text, epilog=epilog, formatter_class=_Formatter, **options
     )
@@ -87,29 +87,29 @@ def _columns() -> int:
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """The file that most commands are about."""
+    """Add the file that most commands are about."""
     parser.add_argument("file", metavar="FILE", help="ASDF file")
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """The files that a command takes one after the other."""
+    """Add the files that a command takes one after the other."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
 
 
 def add_outputs(parser: argparse.ArgumentParser, alone: str) -> None:
-    """``FILE [OUT]``, or ``FILE... DIRECTORY``; ``alone``: what FILE alone means."""
+    """Add ``FILE [OUT]``, or ``FILE... DIRECTORY``; ``alone``: what FILE alone means."""
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help=f"FILE and the new file OUT, or FILE... and a directory; {alone}"
     )
 
 
 def add_json(parser: argparse._ActionsContainer, what: str = "one JSON object") -> None:
-    """``--json``."""
+    """Add the option ``--json``."""
     parser.add_argument("--json", action="store_true", help=f"print {what} (docs/cli.md)")
 
 
 def add_remote(parser: argparse.ArgumentParser) -> None:
-    """Options for files that are URLs."""
+    """Add the options for files that are URLs."""
     group = parser.add_argument_group("remote files (https://, s3://, gs://, az://; docs/remote.md)")
     group.add_argument("--anonymous", action="store_true", help="send no credentials")
     group.add_argument("--endpoint", metavar="URL", help="of an object store that is not the provider's own")
@@ -122,23 +122,23 @@ def add_remote(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
-    """``--force`` and ``--sync`` of a command that writes new files."""
+    """Add ``--force`` and ``--sync`` of a command that writes new files."""
     parser.add_argument("--force", action="store_true", help=f"replace {what}")
     parser.add_argument("--sync", action="store_true", help="fsync new files before returning")
 
 
 def add_missing_ok(parser: argparse.ArgumentParser) -> None:
-    """``--missing-ok``."""
+    """Add the option ``--missing-ok``."""
     parser.add_argument("--missing-ok", action="store_true", help="a file without the value is left as it is")
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
-    """``--where``."""
+    """Add the option ``--where``."""
     parser.add_argument("--where", metavar="CONDITION", help="only files for which the condition holds")
 
 
 def add_changing(parser: argparse.ArgumentParser) -> None:
-    """The options of a command that changes values."""
+    """Add the options of a command that changes values."""
     parser.add_argument("--shared", action="store_true", help="change a value also if aliases share it")
     parser.add_argument("--record", metavar="RECORD", help="write what changes to a new file, for 'asdffs undo'")
     add_where(parser)
@@ -147,7 +147,7 @@ def add_changing(parser: argparse.ArgumentParser) -> None:
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
-    """How a command that changes values does it."""
+    """Add the options of how a command changes values."""
     parser.add_argument("-n", "--dry-run", action="store_true", help="change nothing; print a unified diff")
     parser.add_argument("-j", "--jobs", metavar="N", type=int, default=1, help="processes at once (default: 1)")
     parser.add_argument("--schema", action="store_true", help=SCHEMA)
@@ -241,10 +241,10 @@ def _summary(name: str) -> str:
 
 
 class _Version(argparse.Action):
-    """Looks for the binding, and only when it is asked to."""
+    """The option ``--version``, which looks for the binding only when it is given."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: str | Sequence[Any] | argparse.Namespace | None) -> None:
-        """Print and exit."""
+        """Print the versions of asdffs and libfuse, and exit."""
         from asdffs.cli.process import wanted_binding
         from asdffs.mount.binding import describe_binding
 

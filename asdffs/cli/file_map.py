@@ -41,7 +41,7 @@ class Patch:
 
 
 def patches(document: Document) -> list[Patch]:
-    """The parts of the file, in order, without gaps.  Raises ``OSError``."""
+    """Return the parts of the file, in order, without gaps.  Raises ``OSError``."""
     found: list[Patch] = []
     for region in document.layout.regions():
         if region.kind is RegionKind.BLOCK and region.block is not None:
@@ -65,7 +65,7 @@ def _block_patches(document: Document, number: int, span: Span) -> list[Patch]:
 
 
 def draw(parts: list[Patch], size: int, count: int) -> list[str]:
-    """The kind that each of ``count`` cells shows, of a file of ``size`` bytes; ``count`` is at most ``size``."""
+    """Return the kind that each of ``count`` cells shows; ``size``, the bytes of the file, is at least ``count``."""
     cells = [parts[place].kind for place in _largest(parts, size, count)]
     for part in parts:  # what no cell shows
         first, last = part.span.start * count // size, (part.span.stop - 1) * count // size
@@ -75,7 +75,7 @@ def draw(parts: list[Patch], size: int, count: int) -> list[str]:
 
 
 def _largest(parts: list[Patch], size: int, count: int) -> Iterator[int]:
-    """For each cell the place in ``parts`` of the one that has most of its bytes."""
+    """Yield for each cell the place in ``parts`` of the one that has most of its bytes."""
     place = 0
     for cell in range(count):
         start, stop = cell * size // count, (cell + 1) * size // count
@@ -90,7 +90,7 @@ def _largest(parts: list[Patch], size: int, count: int) -> Iterator[int]:
 
 
 def render(document: Document, width: int) -> Any:
-    """The picture with its legend, for ``rich`` to print in ``width`` columns.  Raises ``OSError``."""
+    """Return the picture with its legend, for ``rich`` to print in ``width`` columns.  Raises ``OSError``."""
     from rich.text import Text
 
     parts, size = patches(document), document.layout.size

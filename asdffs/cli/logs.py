@@ -90,7 +90,7 @@ def _made(place: str) -> int:
 
 
 def told_here(*modules: str) -> None:
-    """What these modules log as warnings the command itself tells: it is not to be told twice."""
+    """Log no warnings of these modules: the command itself prints what they tell."""
     for module in modules:
         logging.getLogger(module).setLevel(logging.ERROR)
 

@@ -31,7 +31,10 @@ _MOUNT_WORDS = 2
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command in ``argv`` (default: of the process); the exit code.  A signal that ends it is passed on."""
+    """Run the command in ``argv`` (default: of the process), and return the exit code.
+
+    A signal that ends it is passed on.
+    """
     if argv is None:
         protect_children()
         raise_at_signals()

@@ -40,7 +40,7 @@ _LARGEST: Final = 1 << 63
 
 @dataclass(slots=True)
 class LiveMount:
-    """One.  ``state``: ``serving``, or why nothing is known; ``status``: its status.json."""
+    """A mount.  ``state``: ``serving``, or why nothing is known; ``status``: its status.json."""
 
     mount: Mount
     state: str = "not answering"
@@ -48,11 +48,11 @@ class LiveMount:
 
     @property
     def file(self) -> str:
-        """The ASDF file; as mount(8) shows it where it cannot be asked."""
+        """The ASDF file; as mount(8) shows it if the mount cannot be asked."""
         return str(self.status.get("file", self.mount.source))
 
     def take(self, answer: bytes) -> None:
-        """``answer``: as ``_ask`` wrote it."""
+        """Take the answer that ``_ask`` wrote."""
         code, _, text = answer.partition(b" ")
         if code != b"0":
             number = int(code) if code.isdigit() else errno.EIO
@@ -87,7 +87,7 @@ def _let_go(kept: int) -> None:
 
 
 def is_status(status: Any) -> bool:
-    """Whether it is what a mount of asdffs says."""
+    """Return whether ``status`` is what a mount of asdffs says."""
     if not isinstance(status, dict) or not all(_is_text(status.get(key)) for key in ("file", "report", "log")):
         return False
     pid, progress = status.get("pid"), status.get("progress")
@@ -101,7 +101,7 @@ def is_status(status: Any) -> bool:
 
 
 def _is_operation(one: Any) -> bool:
-    """Whether it is as ``document.progress`` tells an operation."""
+    """Return whether ``one`` is an operation as ``Progress`` tells it."""
     if not isinstance(one, dict) or not _is_text(one.get("operation")):
         return False
     return all(_is_count(one.get(key), _LARGEST) for key in ("done", "total")) and (
@@ -125,12 +125,12 @@ def _is_text(value: Any) -> bool:
 
 
 def live_mounts() -> list[LiveMount]:
-    """All of them, in the order in which they were mounted; each was asked."""
+    """Return all mounts, each asked, in the order in which they were mounted."""
     return asked([LiveMount(mount) for mount in _asdffs_mounts()])
 
 
 def asked(found: list[LiveMount]) -> list[LiveMount]:
-    """These, each asked, all within the time that one may take.  Call it where there are no other threads."""
+    """Ask these mounts, all within the time that one may take, and return them.  There must be no other threads."""
     pipes = {_start(one.mount): one for one in found}
     answers: dict[int, bytes] = dict.fromkeys(pipes, b"")
     poll = select.poll()
@@ -150,7 +150,7 @@ def asked(found: list[LiveMount]) -> list[LiveMount]:
 
 
 def _start(mount: Mount) -> int:
-    """Have a process of its own ask ``mount``, nobody's child; where to read the answer."""
+    """Have a process of its own ask ``mount``, nobody's child; return where to read the answer."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -167,7 +167,7 @@ def _start(mount: Mount) -> int:
 
 
 def _asdffs_mounts() -> Iterator[Mount]:
-    """What is mounted over is not to be seen, and not listed."""
+    """Return the mounts of asdffs.  What is mounted over cannot be seen, and is not listed."""
     top = {mount.point: mount for mount in mounts()}
     return (mount for mount in top.values() if mount.kind == "fuse.asdffs")
 
@@ -208,7 +208,7 @@ def as_user(found: Mount, work: Callable[[], int]) -> int:
 
 
 def _wait_for(child: int, said: int, found: Mount) -> int:
-    """Print what ``child`` writes into the pipe ``said``; its exit code, unless the mount stops to get on."""
+    """Print what ``child`` writes into the pipe ``said``; return its exit code, unless the mount does not get on."""
     since, before = time.monotonic(), None
     with open(said, "rb", buffering=0) as lines:
         poll = select.poll()

@@ -27,7 +27,7 @@ _OF_A_PACKAGE: Final = ("blsc", "lz4f", "zstd")
 
 
 def padding_of(text: str | None) -> Padding:
-    """The policy that ``--padding`` asks for.  Raises ``UsageError``."""
+    """Return the policy that ``--padding`` asks for.  Raises ``UsageError``."""
     policy = Padding() if text is None else parse_padding(text, Padding())
     if policy is None:
         raise UsageError(
@@ -44,7 +44,7 @@ def compression_notes(name: str) -> list[str]:
 
 
 def alignment_of(text: str | None) -> int:
-    """The bytes that ``--align`` asks for, 0 for none.  Raises ``UsageError``."""
+    """Return the bytes that ``--align`` asks for, 0 for none.  Raises ``UsageError``."""
     size = 0 if text is None else parse_size(text)
     if size is None or size > _LARGEST_ALIGNMENT:
         raise UsageError(f"--align {text}: give bytes such as 4096 or 2M, at most 64M")
@@ -52,7 +52,7 @@ def alignment_of(text: str | None) -> int:
 
 
 def piece_of(text: str | None) -> int:
-    """The bytes that ``--piece-size`` asks for, 0 for the default.  Raises ``UsageError``."""
+    """Return the bytes that ``--piece-size`` asks for, 0 for the default.  Raises ``UsageError``."""
     size = 0 if text is None else parse_size(text)
     if size is None or (text is not None and not _LEAST_PIECE <= size <= _LARGEST_PIECE):
         raise UsageError(f"--piece-size {text}: give bytes such as 65536 or 1M, from 4K to 64M")

@@ -125,7 +125,7 @@ def _show(facts: Facts, what: str, over: threading.Event) -> None:
 
 
 def title(one: dict[str, Any]) -> str:
-    """An operation as people read it."""
+    """Return the name of an operation."""
     return str(one["operation"]) if one["block"] is None else f"{one['operation']} of block {one['block']}"
 
 

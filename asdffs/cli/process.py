@@ -44,7 +44,7 @@ def wanted_binding() -> Any:
 
 
 def open_standard_streams() -> None:
-    """Have all three open, and names that are not UTF-8 printed as they are."""
+    """Open all three standard streams, and print names that are not UTF-8 as they are."""
     null = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: maybe one of the three already
     while null <= 2:
         null = os.dup(null)
@@ -65,7 +65,7 @@ def _as_possible(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def forget_output() -> None:
-    """The reader of the standard output went away: what is still to be written goes nowhere, at the end as well."""
+    """Send what is still to be printed nowhere, because the reader of the standard output went away."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)
@@ -83,7 +83,7 @@ class EndedError(BaseException):
 
 
 def raise_at_signals() -> None:
-    """From now on, have these signals raise ``EndedError``, and SIGINT ``KeyboardInterrupt``, in the main thread.
+    """Have SIGTERM and SIGHUP raise ``EndedError``, and SIGINT ``KeyboardInterrupt``, in the main thread.
 
     Where a command is critical they wait (``interrupts``).
     A signal that the process was started to ignore (``nohup``) stays ignored.

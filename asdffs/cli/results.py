@@ -23,7 +23,7 @@ from asdffs.storage.urls import shown_name
 
 
 class ExitCode(enum.IntEnum):
-    """What a status means."""
+    """The exit codes and what they mean."""
 
     OK = 0
     INTERNAL = 1
@@ -94,7 +94,7 @@ def worse(one: int, other: int) -> int:
 
 
 def exit_code_of(error: errors.AsdffsError) -> ExitCode:
-    """The exit code of the nearest class of ``error`` in the table."""
+    """Return the exit code of the nearest class of ``error`` in the table."""
     return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
 
 

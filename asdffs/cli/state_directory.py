@@ -107,7 +107,7 @@ class StateDirectory:
         self.places = mine.places()
 
     def note_replacement(self, new: str) -> None:
-        """The file at ``new`` takes the place of this one, and is the same file to its user.  Raises ``OSError``."""
+        """Note that the file at ``new`` takes the place of this one, as the same to its user.  Raises ``OSError``."""
         for directory in self._directories[:1]:
             owner = directory.owner()
             first, *others = owner.identities
@@ -120,7 +120,7 @@ class StateDirectory:
                 directory.note_holder(note)
 
     def release(self) -> None:
-        """All that was typed or copied in is in the file, or beside it."""
+        """Have ``close`` empty the places: all that was typed or copied in is in the file, or beside it."""
         self._released = True
 
     def close(self) -> None:

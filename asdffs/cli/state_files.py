@@ -280,7 +280,7 @@ def all_mirrors() -> list[str]:
 
 
 def remove_unused_states() -> None:
-    """Remove it.  What cannot be removed stays, and is logged."""
+    """Remove state that nobody used for long.  What cannot be removed stays, and is logged."""
     home, now = os.path.join(state_home(), "asdffs"), time.time()
     mark = os.path.join(home, _MARK)
     try:
@@ -304,7 +304,7 @@ def remove_unused_states() -> None:
 
 
 def _old(folder: str, before: float) -> Iterator[str]:
-    """Yield the directories in ``folder`` in which no name was made or removed since then."""
+    """Return the directories in ``folder`` in which no name was made or removed since the time ``before``."""
     return (place for place in _directories(folder) if os.stat(place).st_mtime < before)
 
 

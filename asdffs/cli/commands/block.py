@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _number(text: str, document: Document, *, new: bool) -> int:
-    """The number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
+    """Return the number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
     document.table.verify_index()
     count = len(document.blocks)
     if text == "new" and new:

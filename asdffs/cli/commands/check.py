@@ -48,7 +48,7 @@ change and writes the block index, and says so first.
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check each file; the worst exit code."""
+    """Check each file, and return the worst exit code."""
     told_here("asdffs.document.tree_fit")
     if arguments.schema:
         check_available()
@@ -98,7 +98,7 @@ def _told(finding: Finding, path: str) -> str:
 
 
 def _facts(finding: Finding, path: str) -> dict[str, Any]:
-    """For ``--json``."""
+    """Return a finding as ``--json`` prints it."""
     facts = finding._asdict() | {"level": finding.level.name.lower(), "sentence": _told(finding, path)}
     del facts["remedy"]
     return facts

@@ -61,7 +61,7 @@ _EXTRAS: Final = {
 
 
 class Verdict(enum.StrEnum):
-    """How it is."""
+    """The state of one part of the setup."""
 
     OK = "ok"
     MISSING = "missing"  # something cannot be done; mounting can
@@ -70,7 +70,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """``advice``: what to do, or empty."""
+    """The state of ``subject``, as a sentence.  ``advice``: what to do, or empty."""
 
     level: Verdict
     subject: str
@@ -90,7 +90,7 @@ Mounts a small file to be sure.  Exit code 0: mounting works; 6: it does not.
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything; 0 when mounting works."""
+    """Look at everything; return 0 when mounting works."""
     found = [one for look in _LOOKS for one in look()]
     works = all(one.level is not Verdict.PROBLEM for one in found)
     if arguments.json:
@@ -159,7 +159,7 @@ def _bindings() -> Iterator[Diagnosis]:
 
 
 def _binding(name: BindingName, advice: str) -> Diagnosis:
-    """In a process of its own: mfusepy decides for one libfuse when it is imported."""
+    """Try a binding in a process of its own: mfusepy decides for one libfuse when it is imported."""
     code = f"from asdffs.mount.binding import describe_binding as d; print(d({name!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     sentence = done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
@@ -182,7 +182,7 @@ def _mounting() -> Iterator[Diagnosis]:
 
 
 def _try_mount(folder: str) -> str:
-    """Why it does not work, or nothing."""
+    """Mount a small file; return why that does not work, or an empty text."""
     file, point = os.path.join(folder, "small.asdf"), os.path.join(folder, "mnt")
     os.mkdir(point)
     with open(file, "wb") as new:
@@ -219,7 +219,7 @@ def _pip() -> str:
 
 
 def _plugins() -> Iterator[Diagnosis]:
-    """Those of other packages, each loaded."""
+    """Load each plug-in of another package."""
     for kind in registry.KINDS:
         for point in metadata.entry_points(group=f"asdffs.{kind}"):
             package = point.dist.name if point.dist is not None else point.module
@@ -274,7 +274,7 @@ def _one(subject: str, sentence: str, *, good: bool, advice: str) -> Diagnosis:
 
 
 def _count(path: str) -> int:
-    """The number in a file of /proc; 0 where it has none."""
+    """Return the number in a file of /proc; 0 where it has none."""
     try:
         with open(path) as file:
             return int(file.read())

@@ -75,7 +75,7 @@ def _edit(arguments: argparse.Namespace, editor: list[str]) -> Answer:
 
 
 def _editor() -> list[str]:
-    """The command that the user wants.  Raises ``UsageError``."""
+    """Return the command that the user wants.  Raises ``UsageError``."""
     wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     try:
         words = shlex.split(wanted) if wanted else []
@@ -89,7 +89,7 @@ def _editor() -> list[str]:
 
 @dataclass(slots=True)
 class _Session:
-    """One edit."""
+    """The edit of one file: its editor runs until the text is committed or kept."""
 
     document: Document
     state: StateDirectory
@@ -97,7 +97,10 @@ class _Session:
     line: int | None = None
 
     def edit(self) -> bool:
-        """Whether the tree was changed.  Raises ``KeptEditsError``, ``UnfinishedError``, ``OSError``."""
+        """Edit the tree, and return whether it was changed.
+
+        Raises ``KeptEditsError``, ``UnfinishedError``, ``OSError``.
+        """
         before, places = self.document.tree.text(), self.state.places
         folder = os.path.join(places.editing, str(os.getpid()))  # the editor of one that was killed may live
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -120,7 +123,7 @@ class _Session:
                 return True
 
     def _run_editor(self, path: str) -> str:
-        """A sentence when the editor did not end well."""
+        """Run the editor; return a sentence if it did not end well."""
         where = [f"+{self.line}"] if self.line and os.path.basename(self.editor[0]) in _TAKE_LINE else []
         interrupt = signal.signal(signal.SIGINT, lambda *_: None)  # it is the editor's, who must not inherit SIG_IGN
         try:
@@ -130,7 +133,7 @@ class _Session:
             signal.signal(signal.SIGINT, interrupt)
 
     def _commit(self, drafts: Drafts, path: str, text: bytes) -> bool:
-        """Whether the text is the tree now; False to go on editing."""
+        """Commit the text; return False to go on editing."""
         try:
             drafts.commit(text)
         except InvalidTreeError as err:
@@ -156,7 +159,7 @@ class _Session:
 
 
 def _wants_to_go_on() -> bool:
-    """Ask."""
+    """Ask whether to edit the text again, and return the answer."""
     try:
         with interrupts.interruptible():
             answer = input("edit again (Return), or keep the text beside the file and end (k)? ")
@@ -185,7 +188,7 @@ def _sentence(code: int) -> str:
 
 
 def _read(path: str) -> bytes | None:
-    """The text; None where there is no file any more, or something else than one."""
+    """Return the content of a file; None if it is no regular file any more."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:

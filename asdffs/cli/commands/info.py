@@ -73,7 +73,7 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 def _width() -> int:
-    """Columns to draw in."""
+    """Return the number of columns to draw in."""
     from shutil import get_terminal_size
 
     return get_terminal_size((100, 24)).columns
@@ -127,7 +127,7 @@ def _inside(document: Document) -> dict[str, Any] | None:
 
 
 def _mount(path: str) -> dict[str, Any] | None:
-    """Who has the file mounted for writing, if anybody: process, mount point, state, how blocks were moved last."""
+    """Return who has the file mounted for writing: process, mount point, state, how blocks were moved last."""
     directory, name = os.path.split(path)
     folder = FileFolder(directory)
     if not has_journal(folder, name) and not is_locked(folder, name):
@@ -152,7 +152,7 @@ def _array(document: Document, array: Ndarray) -> dict[str, Any]:
 
 
 def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
-    """With ``*`` in it, of what the block has now."""
+    """Return the shape; where it has ``*``, the one that the block has now."""
     number = array.block_in(len(document.blocks))
     if array.row is None or number is None:
         return array.shape
@@ -176,7 +176,7 @@ def _external(one: External) -> dict[str, Any]:
 
 
 def _index_state(document: Document) -> str:
-    """``valid``, ``absent``, or ``invalid`` where something else than the index follows the blocks."""
+    """Return ``valid``, ``absent``, or ``invalid`` if something else than the index follows the blocks."""
     layout = document.layout
     if layout.index is not None:
         return "valid"
@@ -204,7 +204,7 @@ def _sizes(facts: dict[str, Any]) -> str:
 
 
 def _users(facts: dict[str, Any]) -> dict[int, list[str]]:
-    """Of each block the paths of its arrays."""
+    """Return the paths of the arrays of each block."""
     users: dict[int, list[str]] = {}
     count = len(facts["blocks"])
     for array in facts["arrays"]:
@@ -214,7 +214,7 @@ def _users(facts: dict[str, Any]) -> dict[int, list[str]]:
 
 
 def _pretty(facts: dict[str, Any]) -> Any:
-    """The table for a terminal: sizes as people read them."""
+    """Return the table for a terminal, with sizes as people read them."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -241,7 +241,7 @@ def _cells(block: dict[str, Any]) -> list[str]:
 
 
 def _kind(block: dict[str, Any]) -> str:
-    """The compression; with several pieces as ``lz4 x6``."""
+    """Return the compression; with several pieces as ``lz4 x6``."""
     if block["streamed"]:
         return "streamed"
     pieces = block["pieces"] or 1
@@ -256,7 +256,7 @@ def _array_text(array: dict[str, Any]) -> str:
 
 
 def _elsewhere(facts: dict[str, Any]) -> list[str]:
-    """Lines about arrays that are not in blocks: around the ASDF file, in other files, and not shown at all."""
+    """Return lines about arrays around the ASDF file, in other files, and not shown at all."""
     others = {one["array"] for one in facts["external"]}
     around = [one for one in facts["arrays"] if isinstance(one["source"], str) and one["path"] not in others]
     return [

@@ -28,7 +28,7 @@ In a pipe it prints one line for each: file, mount point, rw or ro, state, separ
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them.  Raises ``OSError``."""
+    """List the mounts.  Raises ``OSError``."""
     found = [_facts(one) for one in live_mounts()]
     if arguments.json:
         print(json.dumps(found, indent=2))

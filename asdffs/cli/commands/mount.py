@@ -119,7 +119,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Mount; returns when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
+    """Mount; return when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
     if arguments.quiet or arguments.debug:
         logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
@@ -179,7 +179,7 @@ def _path_of(given: str, options: MountOptions) -> str:
 
 
 def _claim(mountpoint: str, given: str) -> int:
-    """A descriptor that keeps other mounts of ours from this mount point until it is one.  Raises ``MountError``."""
+    """Open the mount point, and keep other mounts of ours from it until it is one.  Raises ``MountError``."""
     claim = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,7 +193,7 @@ def _claim(mountpoint: str, given: str) -> int:
 
 
 def _give_up(claim: int, ready: Callable[[], None]) -> None:
-    """The mount is there: the descriptor is of the directory below it, and would keep that busy."""
+    """Close ``claim``, which is of the directory below the mount, and would keep that busy."""
     fcntl.flock(claim, fcntl.LOCK_UN)
     os.close(claim)
     ready()
@@ -271,7 +271,7 @@ def _lock_archive(path: str, options: MountOptions) -> int:
 
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:
-    """Errors are printed by the daemon as long as it has the terminal, then logged."""
+    """Return ``work`` with errors that are printed as long as the daemon has the terminal, then logged."""
     from asdffs.cli.results import ExitCode, exit_code_of
 
     def wrapped(ready: Callable[[], None]) -> int:
@@ -320,7 +320,7 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
 
 
 def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
-    """The daemon must not touch its own mount: it would wait for itself, for good.
+    """Refuse places in the mount: the daemon must not touch its own mount, where it would wait for itself.
 
     Nor may it write into another one of asdffs, whose daemon may be about to do the same with this one.
     """
@@ -336,7 +336,7 @@ def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
 
 
 def _check_helper() -> None:
-    """Only root mounts without a helper; libfuse would say so in its own words, and late."""
+    """Check that there is a helper: only root mounts without; libfuse would say so in its own words, and late."""
     if os.geteuid() == 0 or any(map(os.path.exists, _HELPER_PLACES)):
         return
     from shutil import which
@@ -355,7 +355,7 @@ def _check_device() -> None:
 
 
 def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptions:
-    """Read-only where the file, or the directory that is to hold its journal, cannot be written; and say so."""
+    """Return read-only options, and say so, if the file or the directory for its journal cannot be written."""
     if is_remote(path):
         if any("rw" in text.split(",") for text in given):
             logger.warning("%s: remote files cannot be written; mounting read-only", shown_url(path))

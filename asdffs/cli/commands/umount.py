@@ -70,14 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _all_mountpoints() -> list[str]:
-    """Of this user, of root everybody's, its own first; what was mounted last first, for one may lie in another."""
+    """Return the mounts of this user, for root all; the last first, because one may lie in another."""
     mine = os.geteuid()
     found = [one.mount for one in reversed(live_mounts()) if mine in (0, one.mount.owner)]
     return [mount.point for mount in sorted(found, key=lambda mount: mount.owner != mine)]
 
 
 def _take_away_or_say(mountpoint: str) -> int:
-    """One that fails holds up no other."""
+    """Unmount; print an error, which must not keep others from being unmounted."""
     try:
         return _take_away(mountpoint)
     except AsdffsError as err:
@@ -187,7 +187,7 @@ def _recover(path: str) -> ExitCode:
 
 
 def _status(found: Mount, given: str) -> dict[str, Any] | None:
-    """What the mount says of itself; None when its daemon is gone."""
+    """Return what the mount says of itself; None when its daemon is gone."""
     (one,) = asked([LiveMount(found)])
     if one.state == "dead":
         return None
@@ -221,7 +221,7 @@ def _watched(status: dict[str, Any], owner: int) -> Iterator[int | None]:
 
 @contextlib.contextmanager
 def _status_of(mountpoint: str) -> Iterator[Facts]:
-    """What tells the operations under way: from an open directory, because the root is locked while it is synced."""
+    """Yield a function that returns the operations under way.  The root is locked while it is synced."""
     folder = os.open(os.path.join(mountpoint, ".asdffs"), os.O_RDONLY | os.O_DIRECTORY)
 
     def facts() -> list[dict[str, Any]]:
@@ -239,7 +239,7 @@ def _status_of(mountpoint: str) -> Iterator[Facts]:
 
 
 def _finish(mountpoint: str) -> None:
-    """fsync of the root; what it refuses is told by the report after the unmount."""
+    """Sync the root; the report tells after the unmount what that refuses."""
     folder = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -277,7 +277,7 @@ def _run_helper(mountpoint: str, *, lazily: bool = False) -> subprocess.Complete
 
 
 def _wait(process: int | None, status: dict[str, Any]) -> None:
-    """Until the daemon is gone.  Raises ``InUseError`` where it goes on, because the mount is seen elsewhere."""
+    """Wait until the daemon is gone.  Raises ``InUseError`` if it goes on, because the mount is seen elsewhere."""
     if process is None:
         return
     poll = select.poll()
@@ -296,7 +296,7 @@ def _wait(process: int | None, status: dict[str, Any]) -> None:
 
 
 def _is_serving(status: dict[str, Any]) -> bool:
-    """Whether the daemon does not know of the end, as far as its note beside the file says."""
+    """Return whether the daemon, as its note beside the file says, does not know of the unmount."""
     if not status.get("writable"):
         return True  # it has nothing to finish
     folder, name = os.path.split(status["file"])
