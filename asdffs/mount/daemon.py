@@ -95,7 +95,7 @@ class Content(Protocol):
 
 
 class FileContent:
-    """One file.  ``opened`` stays open after ``end``."""
+    """One file, which the loop looks at when its directory changes.  ``opened`` stays open after ``end``."""
 
     def __init__(self, opened: OpenedFile, site: Site) -> None:
         self.path = opened.document.path
@@ -104,50 +104,29 @@ class FileContent:
         kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
         self._served = ServedFile(opened, site.options.shown, kernel, site.note)
         self.areas = Areas(self._served.vfs)
-        self._others = _OtherWriters(self._served, site.loop)
+        self._loop = site.loop
+        self._watch = Watch(self.path, lambda: site.loop.post(self._look))
 
     def start(self) -> None:
         """See ``Content``."""
-        self._others.start()
+        if not self._served.document.is_remote:
+            self._watch.start()
         self._served.look_at_tree()
 
     def stop(self) -> None:
         """See ``Content``."""
-        self._others.stop()
+        self._watch.stop()
 
     def end(self) -> Outcome:
         """See ``Content``."""
         return self._served.end()
 
-
-class _OtherWriters:
-    """Watches for other programs that change the file.
-
-    The loop looks at the file when its directory changes, and tells the kernel after each look.
-    """
-
-    def __init__(self, served: ServedFile, loop: Loop) -> None:
-        self._vfs = served.vfs
-        self._loop = loop
-        self._watch = Watch(served.document.path, lambda: loop.post(self._look))
-
-    def start(self) -> None:
-        """Start to watch.  Call it once the mount is ready."""
-        if not self._vfs.document.is_remote:
-            self._watch.start()
-
-    def stop(self) -> None:
-        """Stop to watch.  Call it when the mount is gone."""
-        self._watch.stop()
-
     def _look(self) -> None:
-        """Look for changes by other programs.  The caller holds the main lock."""
-        settled = self._vfs.foreign.look()
-        self._vfs.tell_changes(wait=False)
+        """Look for changes by other programs, and tell the kernel.  The caller holds the main lock."""
+        settled = self._served.vfs.foreign.look()
+        self._served.vfs.tell_changes(wait=False)
         if not settled:  # a change of ours is under way: look again afterwards
-            again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
-            again.daemon = True
-            again.start()
+            self._loop.later(_AGAIN, self._look)
 
 
 # -- the process ----------------------------------------------------------------

@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 import traceback
-from typing import Final, Protocol
+from typing import Final
 
 from asdffs.mount.invalidate import Notifications
+from asdffs.mount.loop import Loop
 from asdffs.printable import as_word
 from asdffs.storage.mount_table import topmost
 
@@ -28,21 +29,10 @@ _LIMIT: Final = 30.0
 _MNT_FORCE: Final = 1
 
 
-class Served(Protocol):
-    """The part of ``Loop`` that is watched."""
-
-    def held_up(self, before: float) -> list[int]:
-        """Return the threads that began to answer ``before``, are not done, and do not let others work."""
-
-    @property
-    def device(self) -> int:
-        """The file descriptor of /dev/fuse; -1 before and after it serves."""
-
-
 class Watchdog:
     """Looks at ``loop`` from a thread of its own.  ``limit``: in seconds.  ``aborted``: it aborted the mount."""
 
-    def __init__(self, loop: Served, notifications: Notifications, mountpoint: str, limit: float = _LIMIT) -> None:
+    def __init__(self, loop: Loop, notifications: Notifications, mountpoint: str, limit: float = _LIMIT) -> None:
         self._loop = loop
         self._notifications = notifications
         self._mountpoint = mountpoint

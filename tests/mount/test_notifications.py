@@ -190,14 +190,18 @@ def test_a_change_is_not_answered_before_others_are_told_of_it(
     mount.document.close()
 
 
-class Stuck:
+class Stuck(Loop):
     """A loop whose only thread waits for the kernel, in a call to a device that never answers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.reader, self.writer = os.pipe()
-        self.device = self.reader
         self.thread = threading.Thread(target=lambda: os.read(self.reader, 1))
         self.thread.start()
+
+    @property
+    def device(self) -> int:
+        return self.reader
 
     def held_up(self, before: float) -> list[int]:
         return [self.thread.ident or 0]
