@@ -51,8 +51,10 @@ def inline_array(outline: Outline, branch: Branch, budget: Budget) -> Any:
 
 def check_inline(outline: Outline, branch: Branch, budget: Budget) -> None:
     """Raise ``InvalidArrayError`` if the datatype of an inline array cannot hold its values (core/ndarray: data)."""
-    elements = inline_array(outline, branch, budget).tolist()
-    lost = _first_lost(read_values(outline, branch.inline or (0, 0), branch.line), elements)
+    found = inline_array(outline, branch, budget)
+    if not found.size:  # nested lists cannot express axes after one of length 0
+        return
+    lost = _first_lost(read_values(outline, branch.inline or (0, 0), branch.line), found.tolist())
     if lost is not None:
         raise InvalidArrayError(f"its datatype makes {lost[1]!r} of the value {lost[0]!r}", line=branch.line)
 

@@ -22,7 +22,7 @@ from asdffs import registry
 from asdffs.errors import NameExistsError, NotSupportedError, Remedy, RemoteError
 from asdffs.features.catalog.chunks import Kinds
 from asdffs.features.catalog.query import names_of
-from asdffs.features.catalog.sqlite import damage_told
+from asdffs.features.catalog.sqlite import damage_told, shown
 from asdffs.features.catalog.store import Catalog
 from asdffs.storage.urls import RemoteOptions, is_remote
 from asdffs.tree.conditions import MISSING, Mark
@@ -125,8 +125,8 @@ def _export_chunk(
     files = catalog.rows_of("files", chunk, roots)
     if not files:
         return Exported(0, 0)
-    names = {place: _shown(path) for path, place, *_ in files}
-    table = _table(_FILES, [(_shown(path), *rest) for path, _, *rest in files])
+    names = {place: shown(path) for path, place, *_ in files}
+    table = _table(_FILES, [(shown(path), *rest) for path, _, *rest in files])
     more = list[tuple[str, str, str | None]]()
     for path, values in catalog.columns_of(chunk):
         if path in types:
@@ -140,14 +140,9 @@ def _export_chunk(
     sink.put(f"files/part-{chunk:06d}.parquet", _packed(whole))
     sink.put(f"values/part-{chunk:06d}.parquet", _packed(_table(_VALUES, more)))
     for name, columns in (("arrays", _ARRAYS), ("blocks", _BLOCKS)):
-        rows = [(_shown(path), *rest) for path, *rest in catalog.rows_of(name, chunk, roots)]
+        rows = [(shown(path), *rest) for path, *rest in catalog.rows_of(name, chunk, roots)]
         sink.put(f"{name}/part-{chunk:06d}.parquet", _packed(_table(columns, rows)))
     return Exported(len(files), len(more))
-
-
-def _shown(path: bytes) -> str:
-    """Return a path as text: other bytes than UTF-8 are escaped, as in ``find --sql``."""
-    return path.decode("utf-8", "backslashreplace")
 
 
 def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -100,8 +100,8 @@ class Catalog:
 
     def known(self, root: bytes) -> dict[bytes, str]:
         """Return the identity of each file below the directory ``root``, or of the file ``root``, by its path."""
-        rows = self._sql.execute(f"SELECT {_PATH}, {_IDENTITY} FROM files WHERE {_BELOW}", _below(root))
-        return dict(rows.fetchall())
+        below, arguments = _below([root])
+        return dict(self._sql.execute(f"SELECT {_PATH}, {_IDENTITY} FROM files WHERE {below}", arguments).fetchall())
 
     def add(self, files: Sequence[FileRow], packed: Packed) -> None:
         """Add a chunk of files with their scalars; what was known of these files is replaced."""
@@ -251,22 +251,19 @@ class Catalog:
 
         Only those below ``roots``; all without roots.
         """
-        below = " OR ".join(_BELOW for _ in roots) or "1"
+        below, arguments = _below(roots)
         few = f"AND place IN ({','.join('?' * len(places))})" if len(places) <= _FEW else ""
-        query = (
-            f"SELECT {_PATH}, CAST(place AS INTEGER) FROM files WHERE chunk = ? AND error = '' AND ({below}) {few}"
-        )
+        query = f"SELECT {_PATH}, CAST(place AS INTEGER) FROM files WHERE chunk = ? AND error = '' AND {below} {few}"
         wanted = set(places)
-        arguments = [chunk, *(one for root in roots for one in _below(root)), *(places if few else ())]
-        for path, place in self._sql.execute(query, arguments):
+        for path, place in self._sql.execute(query, [chunk, *arguments, *(places if few else ())]):
             if place in wanted:
                 yield path, place
 
     def unread(self, roots: Sequence[bytes]) -> int:
         """Return how many files below ``roots`` (all without roots) could not be read."""
-        below = " OR ".join(_BELOW for _ in roots) or "1"
-        query = f"SELECT count(*) FROM files WHERE error != '' AND ({below})"
-        return int(self._sql.execute(query, [one for root in roots for one in _below(root)]).fetchone()[0])
+        below, arguments = _below(roots)
+        query = f"SELECT count(*) FROM files WHERE error != '' AND {below}"
+        return int(self._sql.execute(query, arguments).fetchone()[0])
 
     def chunks_with(self, path: str) -> dict[int, bool]:
         """Return the chunks that have something at a dotted path, and whether it is left out in any file."""
@@ -335,14 +332,12 @@ class Catalog:
         Of ``files``: path, place, and what a ``FileRow`` has from ``size`` to ``left_out``.  Of ``arrays`` and
         ``blocks``: the path of the file, and the columns of the table.
         """
-        below = " OR ".join(_BELOW.replace("path", "f.path") for _ in roots) or "1"
+        below, arguments = _below(roots, "f.path")
         names, source = _EXPORTED[table]
         kinds = dict.fromkeys(("place", "size", "offset", "number", "b.size", "stored"), "INTEGER")
         each = ", ".join(f"CAST({name} AS {kinds.get(name, 'TEXT')})" for name in names.split())
-        query = f"SELECT {_PATH.replace('path', 'f.path')}, {each} FROM {source} WHERE f.chunk = ? AND ({below})"
-        return self._sql.execute(
-            f"{query} ORDER BY place", [chunk, *(one for root in roots for one in _below(root))]
-        ).fetchall()
+        query = f"SELECT {_PATH.replace('path', 'f.path')}, {each} FROM {source} WHERE f.chunk = ? AND {below}"
+        return self._sql.execute(f"{query} ORDER BY place", [chunk, *arguments]).fetchall()
 
     def counts(self) -> tuple[int, int]:
         """Return how many files there are, and how many of them could not be read."""
@@ -381,10 +376,12 @@ def open_catalog(path: str, *, writable: bool) -> Catalog:
     return Catalog(path, connect(path, writable=writable))
 
 
-_BELOW: Final = "(path = ? OR (path > ? AND path < ?))"
+def _below(roots: Sequence[bytes], path: str = "path") -> tuple[str, list[bytes]]:
+    """Return the condition that ``path`` is below one of ``roots``, and its arguments; all are without roots.
 
-
-def _below(root: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the arguments of ``_BELOW`` for a directory or file: all from ``ROOT/`` up to ``ROOT0`` is below it."""
-    start = root.removesuffix(b"/")
-    return root, start + b"/", start + b"0"
+    A root may be a file.  What is below a directory is all from ``ROOT/`` up to ``ROOT0``.
+    """
+    each = f"({path} = ? OR ({path} > ? AND {path} < ?))"
+    starts = [root.removesuffix(b"/") for root in roots]
+    arguments = ((root, start + b"/", start + b"0") for root, start in zip(roots, starts, strict=True))
+    return f"({' OR '.join(each for _ in roots) or '1'})", list(itertools.chain.from_iterable(arguments))

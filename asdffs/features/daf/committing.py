@@ -30,7 +30,6 @@ from asdffs.features.daf.nodes import (
     KEPT,
     Writer,
     encoded_path,
-    keys_of,
     listed_directories,
     put,
     put_directories,
@@ -225,7 +224,7 @@ class Commit:
         axes = {key.name for key in changed_ones if key.kind == "axis"}
         for unit, paths in same.items():
             if axes.isdisjoint(unit.axes):
-                put(node, keys_of(unit), KEPT)
+                put(node, unit.keys, KEPT)
             else:  # the length of a sparse array is known from its axis only
                 changed_ones[unit] = paths
         self._count_axes(changed_ones)
@@ -233,8 +232,8 @@ class Commit:
             parts = sorted(path.rpartition(".")[2] for path in changed_ones[key])
             take_property(self._found, self._files, key, parts)
             self._taken.update(path for path in changed_ones[key] if path not in self._found.unknown)
-        described = {fault.path for fault in self._found.faults if fault.kept}
-        whole = [paths for paths in changed_ones.values() if described & {path for path in paths if _is_json(path)}]
+        described = {fault.path for fault in self._found.faults if fault.kept and fault.path.endswith(f".{JSON}")}
+        whole = [paths for paths in changed_ones.values() if not described.isdisjoint(paths)]
         self._packed = {path for paths in whole for path in paths}
         places = filter(None, map(place_of, sorted(self._taken)))
         names = [key.name for key, _ in places if key.kind == "axis"]
@@ -246,7 +245,7 @@ class Commit:
         A sparse descriptor depends on the version of the store, so an array is unchanged only if that is.
         """
         tree = self._store.tree
-        same = keys_of(key) in tree.nodes and tree.units.get(key) == set(paths) and all(map(self._is_stored, paths))
+        same = key.keys in tree.nodes and tree.units.get(key) == set(paths) and all(map(self._is_stored, paths))
         return same and (key.kind in ("scalar", "axis") or tree.version == self._found.version)
 
     def _count_axes(self, units: dict[Key, list[str]]) -> None:
@@ -302,14 +301,10 @@ class Commit:
         return f"\0{self._new_blocks.setdefault(file, (len(self._new_blocks), new))[0]}\0"
 
 
-def _is_json(path: str) -> bool:
-    return path.endswith(f".{JSON}")
-
-
 def _is_kept(node: dict[str, Any], path: str) -> bool:
     """Return whether the property to which ``path`` belongs stays as it is written."""
     place = place_of(path)
-    keys = ("version",) if path == SENTINEL else keys_of(place[0]) if place is not None else ()
+    keys = ("version",) if path == SENTINEL else place[0].keys if place is not None else ()
     found: Any = node if keys else None
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None

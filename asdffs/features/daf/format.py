@@ -62,6 +62,11 @@ class Key(NamedTuple):
         """Return the path of one of its files."""
         return "/".join((_SECTION_OF[self.kind], *self.axes, f"{self.name}.{part}"))
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The path of the property in the tree, below ``daf``."""
+        return _SECTION_OF[self.kind], *self.axes, self.name
+
 
 def mentions_store(text: bytes) -> bool:
     """Return whether the text of a tree may have a store.  Cheap: searches for the key only."""

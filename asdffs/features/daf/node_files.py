@@ -15,12 +15,12 @@ The caller holds the main lock.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray, ndarray_of
 from asdffs.arrays.placement import array_errors, packed
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.elements import BlockElements, Elements
+from asdffs.document.arrays.elements import BlockElements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.features.daf.files import Bytes, Content, build_lines
@@ -47,25 +47,31 @@ from asdffs.tree.tagged import Found
 from asdffs.tree.values import ValueNode
 
 
-class Stored:
-    """The elements of one ndarray in the layout of a store's file: little-endian, columns first."""
+class Numbers(NamedTuple):
+    """The content of a file that is an ndarray in the tree.  ``shape``: of the array."""
 
-    def __init__(self, document: Document, elements: Elements, eltype: Eltype, *, swapped: bool) -> None:
+    content: Content
+    eltype: Eltype
+    shape: tuple[int, ...]
+
+
+class Stored:
+    """The elements of one ndarray in a block, in the layout of a store's file: little-endian, columns first."""
+
+    def __init__(self, document: Document, elements: BlockElements, eltype: Eltype, *, swapped: bool) -> None:
         self._document = document
         self._generation = document.generation
         self._elements = elements
         self._eltype = eltype
         self._swapped = swapped
         self.size = elements.size
-        self.shape = elements.shape[::-1] if isinstance(elements, BlockElements) else elements.shape
 
     @property
     def window(self) -> tuple[int, int] | None:
         """The number of the block in which these bytes lie unchanged, and their offset there; None without one."""
-        elements = self._elements
-        if self._swapped or self.stale or not isinstance(elements, BlockElements) or not elements.writable:
+        if self._swapped or self.stale or not self._elements.writable:
             return None
-        return elements.placement.number, elements.placement.offset
+        return self._elements.placement.number, self._elements.placement.offset
 
     @property
     def stale(self) -> bool:
@@ -74,22 +80,15 @@ class Stored:
 
     @property
     def block(self) -> int | None:
-        """The number of the block that has the elements, in any layout; None without one."""
-        known = isinstance(self._elements, BlockElements) and not self.stale
-        return self._elements.placement.number if known and isinstance(self._elements, BlockElements) else None
+        """The number of the block that has the elements, in any layout; None if it is not known any more."""
+        return None if self.stale else self._elements.placement.number
 
     def is_same(self, other: Stored) -> bool:
         """Return whether both are the same bytes in the same place."""
-        ours, theirs = self._elements, other._elements
-        if isinstance(ours, BlockElements) and isinstance(theirs, BlockElements):
-            return ours.placement == theirs.placement and self._swapped == other._swapped
-        return isinstance(ours, _Raw) and isinstance(theirs, _Raw) and ours.raw == theirs.raw
+        return self._elements.placement == other._elements.placement and self._swapped == other._swapped
 
     def buffer(self) -> memoryview:
-        """Return all bytes, read-only; for a window this is an mmap without a copy.
-
-        Raises ``AsdffsError``, ``OSError``.
-        """
+        """See ``Mapped``; for a window this is an mmap without a copy."""
         if self.window is None:
             return memoryview(read_bytes(self.read(0, self.size)))
         number, offset = self.window
@@ -107,17 +106,18 @@ class Stored:
         return raw[offset - start : offset - start + length]
 
 
-def stored_content(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Stored:
-    """Return the content of the file of ``array``, which is at ``path`` in the tree and must have ``axes`` axes.
+def _numbers_of(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Numbers:
+    """Return the numbers of ``array``, which is at ``path`` in the tree and must have ``axes`` axes.
 
     Raises ``InvalidStoreError`` for another number of axes, ``InvalidArrayError``, ``AsdffsError``, ``OSError``.
     """
     with array_errors(array.line):
         if array.source is None or isinstance(array.source, str):
-            return _made(document, path, array, eltype, axes)
+            return _converted(document, path, array, eltype, axes)
         _check_axes(array.shape_in(0), axes)
         elements = BlockElements(document, _columns_first(array, eltype), rows_first=True)
-    return Stored(document, elements, eltype, swapped=eltype.size > 1 and array.byteorder == "big")
+    stored = Stored(document, elements, eltype, swapped=eltype.size > 1 and array.byteorder == "big")
+    return Numbers(stored, eltype, elements.shape[::-1])
 
 
 def _check_axes(shape: tuple[int, ...] | None, axes: int) -> None:
@@ -132,8 +132,8 @@ def _columns_first(array: Ndarray, eltype: Eltype) -> Ndarray:
     return array._replace(shape=shape[::-1], strides=strides[::-1])
 
 
-def _made(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Stored:
-    """Return the content of an array that is inline or in another file, converted by numpy."""
+def _converted(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Numbers:
+    """Return the numbers of an array that is inline or in another file, converted by numpy."""
     import numpy as np
 
     elements = Array(document, document.linked_files.finder(document, path)).elements()
@@ -145,21 +145,7 @@ def _made(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: 
         raise InvalidArrayError(f"its elements are {elements.descr}, which is not its datatype")
     found = np.frombuffer(raw, dtype).reshape(elements.shape, order="F" if elements.fortran else "C")
     shape = array.shape if array.shape is not None and 0 in array.shape else elements.shape
-    made = _Raw(found.astype(eltype.descr).tobytes(order="F"), shape)
-    return Stored(document, made, eltype, swapped=False)
-
-
-class _Raw(Elements):
-    """Elements in memory."""
-
-    def __init__(self, raw: bytes, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self.raw = raw
-        self.size = len(raw)
-
-    def read(self, offset: int, length: int) -> bytes:
-        """See ``Elements``."""
-        return self.raw[offset : offset + length]
+    return Numbers(Bytes(found.astype(eltype.descr).tobytes(order="F")), eltype, shape)
 
 
 def _swapped(raw: bytes, size: int) -> bytes:
@@ -268,21 +254,19 @@ class NodeFiles:
 
     def axis(self, key: Key, node: ValueNode) -> dict[str, Content]:
         """Return the file of an axis."""
-        return {key.path("txt"): self._lines(node, ("axes", key.name))}
+        return {key.path("txt"): self._lines(node, key.keys)}
 
     def array(self, key: Key, node: ValueNode) -> dict[str, Content]:
         """Return the files of a vector or matrix, by path."""
-        path = ("vectors" if key.kind == "vector" else "matrices", *key.axes, key.name)
         if self._document.dialect.is_ndarray(node.tag):
-            content, eltype = self._numbers(node, path, len(key.axes))
-            self.shapes[key] = content.shape
+            content, eltype, self.shapes[key] = self._numbers(node, key.keys, len(key.axes))
             return {key.path(JSON): self._descriptor(Descriptor("dense", eltype), {}), key.path("data"): content}
         if value_of(node, "format") == "sparse":
-            return self._sparse(key, node, path)
-        text = self._lines(node, path)
+            return self._sparse(key, node)
+        text = self._lines(node, key.keys)
         return {key.path(JSON): self._descriptor(Descriptor("dense", ELTYPES[STRING]), {}), key.path("txt"): text}
 
-    def _sparse(self, key: Key, node: ValueNode, path: tuple[str, ...]) -> dict[str, Content]:
+    def _sparse(self, key: Key, node: ValueNode) -> dict[str, Content]:
         eltype = eltype_of(value_of(node, "eltype"))
         indices = ("colptr", "rowval") if key.kind == "matrix" else ("nzind",)
         if eltype is None:
@@ -293,14 +277,14 @@ class NodeFiles:
             if child is None and part != "nzval":
                 raise InvalidStoreError(f"a sparse property needs {part}")
             if child is not None:
-                content, found = self._numbers(child, (*path, part), 1)
+                content, found, _ = self._numbers(child, (*key.keys, part), 1)
                 if part == "nzval" and found != eltype:
                     raise InvalidStoreError(f"its eltype is {eltype.name}, but the type of its nzval is {found.name}")
                 contents[key.path(part)], counts[part] = content, content.size // found.size
                 indtype = indtype if part == "nzval" else found
         text = child_of(node, "nztxt")
         if text is not None:
-            contents[key.path("nztxt")] = self._lines(text, (*path, "nztxt"))
+            contents[key.path("nztxt")] = self._lines(text, (*key.keys, "nztxt"))
             counts["nzval"] = counts[indices[-1]]
         shape = [item.value for item in items_of(child_of(node, "shape"))]
         if all(isinstance(length, int) for length in shape) and shape:
@@ -311,18 +295,15 @@ class NodeFiles:
     def _descriptor(self, descriptor: Descriptor, counts: dict[str, int]) -> Bytes:
         return Bytes(build_descriptor(descriptor, self.version, counts=counts))
 
-    def _numbers(self, node: ValueNode, path: tuple[str, ...], axes: int) -> tuple[Stored, Eltype]:
-        """Return the elements of an ndarray, columns first, and their type."""
+    def _numbers(self, node: ValueNode, path: tuple[str, ...], axes: int) -> Numbers:
         if not self._document.dialect.is_ndarray(node.tag):
             raise InvalidStoreError(f"{path[-1]} must be an ndarray")
-        array = self._ndarray(node, path)
+        found = Found((DAF, *path), node.tag, plain(node), node.line)
+        array = ndarray_of(found, self._document.dialect)
         eltype = eltype_of_datatype(array.datatype)
         if eltype is None:
             raise InvalidStoreError(f"FilesDaf has no elements of the datatype {str(array.datatype)[:60]}")
-        return stored_content(self._document, (DAF, *path), array, eltype, axes), eltype
-
-    def _ndarray(self, node: ValueNode, path: tuple[str, ...]) -> Ndarray:
-        return ndarray_of(Found((DAF, *path), node.tag, plain(node), node.line), self._document.dialect)
+        return _numbers_of(self._document, (DAF, *path), array, eltype, axes)
 
     def _lines(self, node: ValueNode, path: tuple[str, ...]) -> Content:
         """Return the file of strings, which the tree has as a list or as the bytes of the file."""
@@ -342,8 +323,8 @@ class NodeFiles:
             raise InvalidStoreError("a string has a newline, which a file of lines cannot hold")
         return Bytes(build_lines(lines))
 
-    def _raw(self, node: ValueNode, path: tuple[str, ...]) -> Stored:
-        content, eltype = self._numbers(node, path, 1)
+    def _raw(self, node: ValueNode, path: tuple[str, ...]) -> Content:
+        content, eltype, _ = self._numbers(node, path, 1)
         if eltype.size != 1:
             raise InvalidStoreError(f"{path[-1]} must be an array of bytes")
         return content

@@ -181,12 +181,12 @@ def put_directories(tree: dict[str, Any], directories: set[str]) -> None:
 def put_properties(tree: dict[str, Any], found: Properties, writer: Writer, axes: Iterable[str]) -> None:
     """Put the scalars and arrays of ``found``, and those of its axes that are named."""
     for key, scalar in found.scalars.items():
-        put(tree, keys_of(key), writer.scalar(scalar))
+        put(tree, key.keys, writer.scalar(scalar))
     for name in axes:
         key = Key("axis", (), name)
-        put(tree, keys_of(key), writer.lines(key.path("txt"), found.axes[name]))
+        put(tree, key.keys, writer.lines(key.path("txt"), found.axes[name]))
     for key, array in found.arrays.items():
-        put(tree, keys_of(key), writer.array(array))
+        put(tree, key.keys, writer.array(array))
 
 
 def put_lists(tree: dict[str, Any], directories: set[str], absent: set[str]) -> None:
@@ -208,12 +208,6 @@ def put(tree: dict[str, Any], keys: tuple[str, ...], node: Node) -> None:
     for key in keys[:-1]:
         tree = tree.setdefault(key, {})
     tree[keys[-1]] = node
-
-
-def keys_of(key: Key) -> tuple[str, ...]:
-    """Return the path of a property in the tree, below ``daf``."""
-    section = {"scalar": "scalars", "axis": "axes", "vector": "vectors", "matrix": "matrices"}[key.kind]
-    return (section, *key.axes, key.name)
 
 
 def render(tree: Mapping[str, Node], indent: int = 0) -> Iterator[str]:

@@ -11,7 +11,6 @@ end one after the last value, a Bool is 0 or 1.  For one thread.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -39,6 +38,7 @@ from asdffs.features.daf.format import (
 if TYPE_CHECKING:
     import numpy as np
 
+_INDICES: Final = ("nzind", "colptr", "rowval")
 _ORDER: Final = ("scalar", "axis", "vector", "matrix")
 
 
@@ -234,7 +234,7 @@ def expected_length(array: ArrayProperty, part: str) -> int:
 def part_type(array: ArrayProperty, part: str) -> Eltype:
     """Return the type of the elements of a part."""
     indtype = array.descriptor.indtype
-    if indtype is not None and part in ("nzind", "colptr", "rowval"):
+    if indtype is not None and part in _INDICES:
         return indtype
     return array.eltype
 
@@ -251,13 +251,13 @@ def check_store(files: Files, step: Callable[[int], object] = lambda size: None)
     faults = [*_missing(files, found), *found.faults]
     for name in found.axes:
         path = Key("axis", (), name).path("txt")
-        faults += _judged(path, functools.partial(_check_axis, files, path))
+        try:
+            faults += (Fault(path, sentence) for sentence in _check_axis(parse_lines(files.whole(path))))
+        except AsdffsError as err:
+            faults.append(Fault(path, err.sentence))
         step(files.contents[path].size)
     for array in found.arrays.values():
-        for part in array.parts:
-            path = array.key.path(part)
-            faults += _judged(path, functools.partial(_check_part, files, array, part))
-            step(files.contents[path].size)
+        faults += _check_array(files, array, step)
     return sorted(faults, key=lambda fault: fault.path)
 
 
@@ -273,15 +273,7 @@ def _missing(files: Files, found: Properties) -> Iterator[Fault]:
             yield Fault(path, f"belongs to the axis {axis!r}, which the store does not have", kept=True)
 
 
-def _judged(path: str, check: Callable[[], Iterator[str]]) -> list[Fault]:
-    try:
-        return [Fault(path, sentence) for sentence in check()]
-    except AsdffsError as err:
-        return [Fault(path, err.sentence)]
-
-
-def _check_axis(files: Files, path: str) -> Iterator[str]:
-    lines = parse_lines(files.whole(path))
+def _check_axis(lines: list[str]) -> Iterator[str]:
     places: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if not line:
@@ -290,23 +282,37 @@ def _check_axis(files: Files, path: str) -> Iterator[str]:
             yield f"line {number} is {line[:60]!r}, as is line {places[line]}"
 
 
-def _check_part(files: Files, array: ArrayProperty, part: str) -> Iterator[str]:
-    content = files.contents[array.key.path(part)]
-    eltype = part_type(array, part)
-    if eltype.name == STRING:
-        parse_lines(files.whole(array.key.path(part)))
-        return
-    if eltype.descr != "|b1" and part not in ("nzind", "colptr", "rowval"):
-        return
-    numbers = elements(content, eltype)
-    if part == "nzind":
-        yield from _check_indices(numbers, array.shape[0])
-    elif part == "colptr":
-        yield from _check_pointers(numbers, array.nonzero)
-    elif part == "rowval":
-        colptr = elements(files.contents[array.key.path("colptr")], eltype)
-        if not list(_check_pointers(colptr, array.nonzero)):
-            yield from _check_rows(numbers, colptr, array.shape[0])
+def _check_array(files: Files, array: ArrayProperty, step: Callable[[int], object]) -> Iterator[Fault]:
+    indices: dict[str, np.ndarray[Any, Any]] = {}
+    for part in array.parts:
+        path, eltype = array.key.path(part), part_type(array, part)
+        try:
+            if eltype.name == STRING:
+                parse_lines(files.whole(path))
+            elif part in _INDICES:
+                indices[part] = elements(files.contents[path], eltype)
+            elif eltype.name == BOOL:
+                elements(files.contents[path], eltype)
+        except AsdffsError as err:
+            yield Fault(path, err.sentence)
+        step(files.contents[path].size)
+    for part, sentence in check_indices(array, indices):
+        yield Fault(array.key.path(part), sentence)
+
+
+def check_indices(array: ArrayProperty, parts: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the indices of a sparse array: the part, and a sentence.
+
+    ``parts``: its arrays that could be read, by name.
+    """
+    if "nzind" in parts:
+        yield from (("nzind", sentence) for sentence in _check_indices(parts["nzind"], array.shape[0]))
+    if "colptr" in parts:
+        found = list(_check_pointers(parts["colptr"], array.nonzero))
+        yield from (("colptr", sentence) for sentence in found)
+        if not found and "rowval" in parts:
+            rows = _check_rows(parts["rowval"], parts["colptr"], array.shape[0])
+            yield from (("rowval", sentence) for sentence in rows)
 
 
 def _check_indices(numbers: np.ndarray[Any, Any], length: int) -> Iterator[str]:
@@ -337,16 +343,6 @@ def _check_pointers(numbers: np.ndarray[Any, Any], nonzero: int) -> Iterator[str
 def _first(wrong: np.ndarray[Any, Any]) -> int | None:
     """Return the position of the first true element, None without one."""
     return int(wrong.argmax()) if wrong.any() else None
-
-
-def check_sparse(array: ArrayProperty, parts: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[str]:
-    """Yield what is wrong with the indices of a sparse array; ``parts``: its arrays, by name."""
-    if "nzind" in parts:
-        yield from _check_indices(parts["nzind"], array.shape[0])
-    elif not (found := list(_check_pointers(parts["colptr"], array.nonzero))):
-        yield from _check_rows(parts["rowval"], parts["colptr"], array.shape[0])
-    else:
-        yield from found
 
 
 def _check_rows(numbers: np.ndarray[Any, Any], colptr: np.ndarray[Any, Any], length: int) -> Iterator[str]:

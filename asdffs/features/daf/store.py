@@ -21,7 +21,7 @@ from asdffs.document.opening import open_document
 from asdffs.errors import InvalidStoreError, NotSupportedError
 from asdffs.features.daf.files import Files, elements, parse_lines, read_directory
 from asdffs.features.daf.format import BOOL, STRING, DafScalar, Key
-from asdffs.features.daf.properties import ArrayProperty, Fault, Properties, check_sparse, find_properties, part_type
+from asdffs.features.daf.properties import ArrayProperty, Fault, Properties, check_indices, find_properties, part_type
 from asdffs.features.daf.tree_files import read_store
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Store:
         values = parts.get("nztxt", parts.get("nzval"))
         if values is None:
             values = _all_true(array.nonzero)
-        for sentence in check_sparse(array, parts):
+        for _, sentence in check_indices(array, parts):
             raise InvalidStoreError(sentence, path=self._files.shown(array.key.path("json")))
         if len(array.shape) == 1:
             return _scattered(array, parts["nzind"].astype("i8") - 1, values)

@@ -32,7 +32,6 @@ from asdffs.features.daf.format import (
     place_of,
 )
 from asdffs.features.daf.node_files import NodeFiles, child_of, entries_of, items_of, line_of, text_of
-from asdffs.features.daf.nodes import keys_of
 from asdffs.features.daf.properties import Fault
 from asdffs.scheduling import yielding
 from asdffs.tree.values import ValueNode, read_values
@@ -185,7 +184,7 @@ class _Reader:
                 if (place_of(path) or (None,))[0] != key:
                     raise InvalidStoreError(f"the name {key.name!r} cannot be a file name")
             self._found.files.contents.update(contents)
-            self._found.nodes.add(keys_of(key))
+            self._found.nodes.add(key.keys)
             self._found.units[key] = set(contents)
         except AsdffsError as err:
             self._found.faults.append(Fault(first, f"in the tree{line_of(node)}: {err.sentence}"))
