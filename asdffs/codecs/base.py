@@ -98,6 +98,14 @@ class Divisible(Protocol):
         """Return a codec that encodes pieces of ``size`` bytes of content."""
 
 
+@runtime_checkable
+class Varied(Protocol):
+    """A codec whose id programs use for several layouts.  A block is written again in the layout that it has."""
+
+    def layout_of(self, stored: Source) -> Codec:
+        """Return the codec of the layout of the block with the bytes ``stored``."""
+
+
 class Encoding(Codec):
     """A codec made for one block, from the description at the beginning of its stored bytes.  See ``Chaining``."""
 

@@ -1,4 +1,8 @@
-"""The ``blsc`` compression of the asdf-compression package: one buffer of c-blosc 1.
+"""The ``blsc`` compression: one buffer of c-blosc 1, or several.
+
+The asdf-compression package writes one buffer for each block.  The simulations of AbacusSummit have several, each
+after its length (4 bytes, big-endian).  That length is also in the header of the buffer, which tells the two layouts
+apart.  A block is written again in the layout that it has.
 
 A buffer consists of
 
@@ -13,6 +17,7 @@ memory use does not grow with the size of the buffer, and they are decoded in pa
 
 from __future__ import annotations
 
+import functools
 import itertools
 import mmap
 import struct
@@ -20,9 +25,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asdffs.codecs.base import IN_WORK, Codec, Source, in_parallel, pieces
+from asdffs.codecs.seeking import Chained, Seeker
 
 _HEADER = struct.Struct("<4B3I")
 _OFFSET = struct.Struct("<I")
+#: The length of a buffer of a block of several.
+_PREFIX = struct.Struct(">I")
+#: The inner compressions, by the number in the highest bits of the flags; "lz4" is also that of lz4hc.
+_INNER = ("blosclz", "lz4", "snappy", "zlib", "zstd")
+_SHUFFLED, _BITS_SHUFFLED = 0x1, 0x4
 _STORED_AS_IS = 0x2
 _DO_NOT_SPLIT = 0x10
 _LARGEST = (1 << 31) - 17  # BLOSC_MAX_BUFFERSIZE
@@ -67,12 +78,20 @@ class _Buffer:
 
 
 class Blsc(Codec):
-    """The codec ``blsc``: one buffer of c-blosc 1."""
+    """The codec of blocks of one buffer."""
 
     id = b"blsc"
     library = "blosc"
     extra = "blosc"
     ratio = 1 << 16
+
+    def layout_of(self, stored: Source) -> Codec:
+        """See ``codecs.base.Varied``."""
+        head = stored.read_at(0, _PREFIX.size + _HEADER.size)
+        if len(head) < _PREFIX.size + _HEADER.size:
+            return self
+        (length,), first = _PREFIX.unpack_from(head), _Buffer(*_HEADER.unpack_from(head, _PREFIX.size))
+        return BlscPieces(first.item, first.flags, first.length) if length == first.stored else self
 
     def memory(self, stored: Source) -> int:
         """Return the most memory that ``in_parallel`` uses for small buffers and their content."""
@@ -82,7 +101,7 @@ class Blsc(Codec):
         """See ``Codec``."""
         yield from _Blocks(stored, size).decode_from(0)
 
-    def seeker(self, stored: Source, size: int) -> _Blocks:
+    def seeker(self, stored: Source, size: int) -> Seeker:
         """Return a seeker with the blocks of the buffer."""
         return _Blocks(stored, size)
 
@@ -102,6 +121,74 @@ class Blsc(Codec):
             for piece in pieces(content):
                 whole.write(piece)
             yield blosc.compress(whole)
+
+
+@dataclass(frozen=True)
+class BlscPieces(Blsc):
+    """The codec of a block of several buffers.  See ``Codec``.
+
+    ``item``, ``flags``, ``piece``: of the first buffer, the bytes of an item, the flags, and the bytes of content;
+    buffers that are encoded get the same.
+    """
+
+    item: int
+    flags: int
+    piece: int
+
+    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
+        """See ``Codec``."""
+        return _decoded_pieces(stored, 0)
+
+    def seeker(self, stored: Source, size: int) -> Seeker:
+        """Return a seeker that reads the header of each buffer."""
+        return Chained(functools.partial(_measured, stored), functools.partial(_decoded_pieces, stored))
+
+    def encode(self, content: Source) -> Iterator[bytes]:
+        """See ``Codec``."""
+        import blosc
+
+        blosc.set_releasegil(True)
+        bits, whole = self.flags & _BITS_SHUFFLED, self.flags & _SHUFFLED
+        shuffle = blosc.BITSHUFFLE if bits else blosc.SHUFFLE if whole else blosc.NOSHUFFLE
+        name = _INNER[min(self.flags >> 5, len(_INNER) - 1)]
+        for piece in pieces(content, length=max(1, self.piece)):
+            buffer = blosc.compress(piece, typesize=max(1, self.item), clevel=1, shuffle=shuffle, cname=name)
+            yield _PREFIX.pack(len(buffer)) + buffer
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """``size`` of the bytes of ``source``, from ``start`` on.  See ``codecs.base.Source``."""
+
+    source: Source
+    start: int
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """See ``codecs.base.Source``.  Raises as ``source``."""
+        return self.source.read_at(self.start + offset, max(0, min(length, self.size - offset)))
+
+
+def _measured(stored: Source, place: int) -> tuple[int, int] | None:
+    """Return the bytes of content of the buffer at ``place``, and where the next one begins; None at the end."""
+    head = stored.read_at(place, _PREFIX.size + _HEADER.size)
+    if not head:
+        return None
+    if len(head) < _PREFIX.size + _HEADER.size:
+        raise ValueError("the stored bytes end inside the header of a blosc buffer")
+    (length,), buffer = _PREFIX.unpack_from(head), _Buffer(*_HEADER.unpack_from(head, _PREFIX.size))
+    if length != buffer.stored or place + _PREFIX.size + length > stored.size:
+        raise ValueError("the length of a blosc buffer contradicts its header")
+    return buffer.length, place + _PREFIX.size + length
+
+
+def _decoded_pieces(stored: Source, place: int) -> Iterator[bytes]:
+    """Yield the content of the buffers from ``place`` of the stored bytes on."""
+    while (found := _measured(stored, place)) is not None:
+        length, behind = found
+        start = place + _PREFIX.size
+        yield from _Blocks(_Part(stored, start, behind - start), length).decode_from(0)
+        place = behind
 
 
 class _Blocks:

@@ -94,14 +94,19 @@ MASK = bytes(range(40))
 def odd_file(
     *,
     tree: str | None = TREE,
-    comments: str = "#ASDF_STANDARD 1.5.0\n",
+    comments: str | None = None,
     padding: bytes = b"",
     blocks: list[bytes] | None = None,
     index: str = "right",
     newline: str = "\n",
     tail: bytes = b"",
 ) -> bytes:
-    """A file by hand; ``index``: right, absent, lying, stale, truncated."""
+    """A file by hand; ``index``: right, absent, lying, stale, truncated.
+
+    ``comments``: None: the version of the standard to which the tag of ndarrays in ``tree`` belongs.
+    """
+    if comments is None:
+        comments = f"#ASDF_STANDARD {'1.6.0' if 'core/ndarray-1.1.0' in (tree or '') else '1.5.0'}\n"
     text = ("#ASDF 1.0.0\n" + comments + (tree or "")).replace("\n", newline).encode()
     whole = text + padding
     offsets = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from asdffs import registry
-from asdffs.codecs.base import Chaining, Codec, Encoding, Source, id_of, name_of
+from asdffs.codecs.base import Chaining, Codec, Encoding, Source, Varied, id_of, name_of
 from asdffs.codecs.seeking import Seeker
 from asdffs.document.blocks.table import BlockTable
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
@@ -113,7 +113,7 @@ class BlockCodecs:
         self._order = order
         self._loaded: dict[bytes, Codec] = {}
         self._orders: dict[int, str] = {}
-        self._chains: dict[int, tuple[BlockHeader, Encoding]] = {}
+        self._chains: dict[int, tuple[BlockHeader, Codec]] = {}
 
     def of(self, number: int) -> Codec | None:
         """Return the codec of a compressed block; None if it cannot be decoded here, or is not compressed."""
@@ -203,18 +203,24 @@ class BlockCodecs:
     def _find(self, number: int) -> Codec | None:
         """Return the codec of a block even if it cannot be used; None if it is unknown.
 
-        The chain of a block is parsed once, and again after its header changed.
+        The chain or layout of a block is found once, and again after its header changed.
         """
         header = self._table.header(number)
-        codec = self._loaded.get(header.compression) or self._codecs.get(header.compression)
-        if not isinstance(codec, Chaining):
+        if (plain := self._loaded.get(header.compression)) is not None:
+            return plain
+        codec = self._codecs.get(header.compression)
+        if not isinstance(codec, Chaining | Varied):
             if codec is not None:
                 self._loaded[header.compression] = codec
             return codec
         known = self._chains.get(number)
         if known is None or known[0] != header:
             stored = Readable(header.used_size, lambda at, length: self._read_stored(number, at, length))
-            known = self._chains[number] = header, codec.codec_for(stored, lambda: self._noted_order(number))
+            if isinstance(codec, Chaining):
+                found: Codec = codec.codec_for(stored, lambda: self._noted_order(number))
+            else:
+                found = codec.layout_of(stored)
+            known = self._chains[number] = header, found
         return known[1]
 
     def _noted_order(self, number: int) -> str:
