@@ -49,8 +49,8 @@ class Branch:
     than sources use that source; ``inline``, the span of values in the tree (its data or those of a mask);
     ``nulls``, whether some of these are null.
 
-    Of a reference: ``reference`` is the ``$ref``; ``elsewhere``, the URI if it refers to another file.  A branch that
-    is made with a ``reference`` is one to another file.
+    Of a reference: ``reference`` is the ``$ref``; ``external_uri``, the URI if it refers to another file.  A branch
+    that is made with a ``reference`` is one to another file.
 
     Flags: ``holds``, it is or contains an array; ``leads``, it contains a ``$ref`` or metadata; ``metadata``, it is
     below a key of metadata.
@@ -65,7 +65,7 @@ class Branch:
         "above",
         "array",
         "children",
-        "elsewhere",
+        "external_uri",
         "holds",
         "inline",
         "label",
@@ -111,7 +111,7 @@ class Branch:
         self.inline = inline
         self.nulls = False
         self.reference = reference
-        self.elsewhere = reference
+        self.external_uri = reference
         self.holds = False
         self.metadata = metadata
         self.leads = reference is not None
@@ -129,11 +129,11 @@ class Branch:
         if not isinstance(self.children, dict):
             self.children = {}
         self.children[key] = child
-        child.note_above(self)
+        child.add_parent(self)
         if child.holds:
             self.hold()
 
-    def note_above(self, above: Branch) -> None:
+    def add_parent(self, above: Branch) -> None:
         """Add ``above`` to the parents.  Most branches have one parent, so a tuple holds it until there are more."""
         if isinstance(self.above, list):
             self.above.append(above)
@@ -145,7 +145,7 @@ class Branch:
         if isinstance(self.children, dict):
             self.children.pop(key, None)
 
-    def note_scalar(self, key: str, scalar: Scalar) -> None:
+    def add_scalar(self, key: str, scalar: Scalar) -> None:
         """Put ``scalar`` at ``key``."""
         if not isinstance(self.scalars, dict):
             self.scalars = {}
@@ -204,7 +204,7 @@ def walk(root: Branch, fragment: str, resolve: Callable[[Branch], Branch | None]
     for number, key in enumerate(keys):
         if branch is None:
             return None
-        if branch.elsewhere is not None:
+        if branch.external_uri is not None:
             return _beyond(branch, keys[number:])
         found = branch.children.get(
             key if branch.mapping else int(key) if key.isdecimal() and len(key) < _LONGEST else -1
@@ -217,7 +217,7 @@ def _beyond(branch: Branch, keys: list[str]) -> Branch:
     """Return a reference to the path ``keys`` below the target of ``branch``, which is in another file."""
     from urllib.parse import quote
 
-    file, _, fragment = str(branch.elsewhere).partition("#")
+    file, _, fragment = str(branch.external_uri).partition("#")
     more = "/".join(quote(key.replace("~", "~0").replace("/", "~1"), safe="~") for key in keys)
     uri = f"{file}#{fragment.rstrip('/')}/{more}"
     return Branch(branch.tag, branch.path, branch.line, reference=uri)
@@ -244,7 +244,7 @@ class References:
     """Replaces each ``$ref`` below ``root`` by the branch that it refers to (section References).
 
     A reference may point to or through another one, forward or back; each is followed once.  A reference to another
-    file stays a branch of its own, with ``elsewhere``.
+    file stays a branch of its own, with ``external_uri``.
     """
 
     def __init__(self, root: Branch) -> None:
@@ -264,12 +264,12 @@ class References:
             if target is None or self._is_below(above, target):
                 continue
             above.add(key, target)
-            if target.elsewhere is not None:  # the other file may have arrays
+            if target.external_uri is not None:  # the other file may have arrays
                 target.hold()
 
     def _target_of(self, branch: Branch) -> Branch | None:
         """Return the final target of a reference, or ``branch`` itself if it is none; None without a target."""
-        if branch.reference is None or branch.elsewhere is not None:
+        if branch.reference is None or branch.external_uri is not None:
             return branch
         if id(branch) in self._following or len(self._following) >= _FARTHEST:
             return None  # a cycle, or too long a chain
@@ -282,7 +282,7 @@ class References:
     def _pointed(self, branch: Branch, reference: str) -> Branch | None:
         file, _, fragment = reference.partition("#")
         if file:
-            branch.elsewhere = reference
+            branch.external_uri = reference
             return branch
         return walk(self._root, fragment, self._target_of) if fragment else None
 

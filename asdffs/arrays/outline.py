@@ -2,7 +2,7 @@
 
 An alias, a merge key and a ``$ref`` into the same tree lead to the branch that they refer to.  So a branch may have
 several parents.  There are no cycles: a ``$ref`` to a branch that contains it is left out.  A ``$ref`` to another
-file is a branch with ``elsewhere``.
+file is a branch with ``external_uri``.
 
 The columns of a table have names, so that paths of arrays have ``flux`` where the tree has item 3 of a list.  Names
 that are not one for each column, and each different, are not used.
@@ -214,11 +214,11 @@ class _Walk:
             branch.reference, branch.leads = tape.scalar(row), True
         if (word := tape.word(row)) is not None:
             if len(word) <= _LONGEST:
-                branch.note_scalar(key, Scalar(word, plain=True))
+                branch.add_scalar(key, Scalar(word, plain=True))
         elif tape.end[row] - tape.start[row] <= _MOST_WRITTEN:
             text = tape.scalar(row)
             if len(text) <= _LONGEST:
-                branch.note_scalar(key, Scalar(text, tape.is_plain(row)))
+                branch.add_scalar(key, Scalar(text, tape.is_plain(row)))
 
     # -- ndarrays -------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class _Walk:
         branch.array = self._shared(ndarray_of(Found(branch.path, branch.tag, value, branch.line), self._dialect))
         mask = value.get("mask")
         if isinstance(mask, Scalar):
-            branch.note_scalar("mask", mask)
+            branch.add_scalar("mask", mask)
 
     def _shared(self, array: Ndarray) -> Ndarray:
         """Return ``array`` with equal attributes shared among arrays, to save memory: most arrays are alike."""

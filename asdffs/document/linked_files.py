@@ -141,9 +141,9 @@ class LinkedFiles(Generic[F]):
             uri, _, fragment = reference.partition("#")
             base = self.find(uri, base)
             found = base.outlines.outline().pointed(fragment)
-            if found is None or found.elsewhere is None:
+            if found is None or found.external_uri is None:
                 return None if found is None else (base, found)
-            reference = found.elsewhere
+            reference = found.external_uri
         return None
 
     def finder(self, document: F, path: Path) -> Callable[[], Branch]:

@@ -186,7 +186,7 @@ class ArrayDirectory(ViewDirectory):
             return ArrayDirectory(document, path, self._formats, far=far)
         file = entry.maker(document, document.linked_files.finder(document, path))
         file.identity = entry.maker, document.path, path
-        file.elsewhere = far > 0
+        file.external = far > 0
         return file
 
     def subjects(self) -> tuple[Subject, ...] | None:
@@ -204,7 +204,7 @@ class ArrayDirectory(ViewDirectory):
         listings: dict[int, _Listing] = branch.listing
         known = listings.get(self._far)
         if known is None or (known.until is not None and known.until < time.monotonic()):
-            elsewhere = any(child.elsewhere is not None for child in branch.children.values())
+            elsewhere = any(child.external_uri is not None for child in branch.children.values())
             with self._file.scheduler.waiting():  # of a hundred thousand arrays it takes a while
                 keys = dict(self._keys(branch))
             until = time.monotonic() + _FRESH if elsewhere else None
@@ -214,7 +214,7 @@ class ArrayDirectory(ViewDirectory):
     def _keys(self, branch: Branch) -> Iterator[tuple[str, str | int]]:
         """Yield the names of children that are in this file, with their keys."""
         for key, child in branch.children.items():
-            if child.elsewhere is None and child.holds:
+            if child.external_uri is None and child.holds:
                 for name in self._names(key, child):
                     yield name, key
 
@@ -225,7 +225,7 @@ class ArrayDirectory(ViewDirectory):
                 if shown.mask is not None:
                     yield _MASK + shown.ending, _Entry(self._file, self._path, shown.mask)
         for key, child in branch.children.items():
-            found = self._elsewhere(child.elsewhere) if child.elsewhere is not None else None
+            found = self._elsewhere(child.external_uri) if child.external_uri is not None else None
             if found is not None:
                 document, target, path = found
                 for name in self._names(key, target):

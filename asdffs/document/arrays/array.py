@@ -15,7 +15,7 @@ from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, Elements, Strided, requested_parts
-from asdffs.document.arrays.finding import Stored, elements_of, stored_elements
+from asdffs.document.arrays.finding import Location, elements_of, location_of
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
 from asdffs.document.block import Block
@@ -216,7 +216,7 @@ class Array:
         return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
 
     @serialized
-    def stored(self) -> Stored:
+    def stored(self) -> Location:
         """Return where the elements are in the file, if they can be read there as they are.
 
         Raises ``NotPermittedError`` with the reason if they cannot: they are compressed, for example.
@@ -224,9 +224,9 @@ class Array:
         self._current()  # raises if there is no such array any more
         return self._stored()
 
-    def _stored(self) -> Stored:
+    def _stored(self) -> Location:
         with array_errors(self.branch.line):
-            return stored_elements(self._file, self.branch)
+            return location_of(self._file, self.branch)
 
     @serialized
     def reference(self) -> ArrayReference:

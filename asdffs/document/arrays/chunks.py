@@ -353,7 +353,7 @@ def _lz4(stored: bytes, limit: int) -> bytes:
         raise ValueError(str(err)) from err
 
 
-class _Stored:
+class _Bytes:
     """Bytes in memory, as the ``Source`` of a codec."""
 
     def __init__(self, stored: bytes) -> None:
@@ -367,7 +367,7 @@ class _Stored:
 
 def _by_codec(name: str, stored: bytes, size: int, limit: int) -> bytes:
     found = bytearray()
-    for piece in registry.find("codecs", name).decode(_Stored(stored), size):
+    for piece in registry.find("codecs", name).decode(_Bytes(stored), size):
         found += piece
         _checked(len(found), limit)
     return bytes(found)

@@ -66,7 +66,7 @@ def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
     return (content(array.source + len(file.table)), BLOCKS)
 
 
-class Stored(NamedTuple):
+class Location(NamedTuple):
     """Elements in the file at ``path``, which may be a URL.
 
     ``offset``: of element 0, ``strides``: between elements, both in bytes.  ``descr``: numpy's description of the
@@ -84,7 +84,7 @@ class Stored(NamedTuple):
     made: str = ""
 
 
-def stored_elements(file: FileState, branch: Branch) -> Stored:
+def location_of(file: FileState, branch: Branch) -> Location:
     """Return where the elements of the array at ``branch`` are.
 
     Raises ``NotPermittedError`` with the reason if they are nowhere as such, and otherwise as ``elements_of``.
@@ -102,7 +102,7 @@ def stored_elements(file: FileState, branch: Branch) -> Stored:
     return _in_block(file, array)
 
 
-def _in_block(file: FileState, array: Ndarray) -> Stored:
+def _in_block(file: FileState, array: Ndarray) -> Location:
     number = block_of(len(file.table), array)
     if file.table.header(number).compressed:
         raise NotPermittedError(f"block {number} is compressed ({file.contents.codecs.name(number)})")
@@ -110,17 +110,17 @@ def _in_block(file: FileState, array: Ndarray) -> Stored:
     start = 0 if file.embedded is None else file.embedded.start
     offset = start + file.contents.stored_stretch(number).offset + where.offset
     descr = descr_of(array.datatype, array.byteorder)
-    return Stored(file.location, offset, where.shape, where.strides, descr, file.validators())
+    return Location(file.location, offset, where.shape, where.strides, descr, file.validators())
 
 
-def _in_region(file: FileState, array: Ndarray, region: Region) -> Stored:
+def _in_region(file: FileState, array: Ndarray, region: Region) -> Location:
     check_shape(array, region)
     where = file.location, region.offset, region.shape, packed(region.shape, region.item)
     if not region.scaled:
-        return Stored(*where, ContainedElements(file, array, region).descr, file.validators())
+        return Location(*where, ContainedElements(file, array, region).descr, file.validators())
     made, zero = _UNSIGNED.get(region.datatype, ("", 0))
     if not made or (region.scale, region.zero) != (1, zero):
         raise NotPermittedError("the data of its FITS extension are scaled")
     if array.datatype != made:
         raise InvalidArrayError(f"its datatype is {str(array.datatype)[:60]}, and the FITS extension has {made}")
-    return Stored(*where, descr_of(region.datatype, "big"), file.validators(), zero, made)
+    return Location(*where, descr_of(region.datatype, "big"), file.validators(), zero, made)

@@ -96,8 +96,8 @@ class ArrayIndex(Mapping[str, "Array"]):
             if key is None:
                 raise KeyError(path)
             branch, keys = branch.children[key], (*keys, key)
-            if branch.elsewhere is not None:
-                found = file.linked_files.branch(branch.elsewhere, file)
+            if branch.external_uri is not None:
+                found = file.linked_files.branch(branch.external_uri, file)
                 if found is None:
                     raise KeyError(path)
                 (file, branch), keys = found, found[1].path

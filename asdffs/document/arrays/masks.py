@@ -12,7 +12,7 @@ from asdffs.arrays.branch import Branch, Scalar
 from asdffs.arrays.inline import complex_of, inline_nulls
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.elements import Elements, MadeElements
-from asdffs.document.arrays.finding import Stored
+from asdffs.document.arrays.finding import Location
 from asdffs.document.for_programs import serialized
 from asdffs.errors import AbandonedError, InvalidArrayError, NotPermittedError
 from asdffs.scheduling import CHUNK, Scheduler
@@ -99,7 +99,7 @@ class Mask(Array):
 
     states_value = True
 
-    def _stored(self) -> Stored:
+    def _stored(self) -> Location:
         raise NotPermittedError("the tree states it as a value")
 
     @serialized

@@ -153,7 +153,7 @@ class ArrayReference:
         )
 
 
-class _Entry:
+class _OpenFile:
     """A file that is open, or will be.  ``users``: reads under way.  ``opening``: held while it is opened."""
 
     def __init__(self, file: Opened | None = None) -> None:
@@ -179,7 +179,7 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, _Entry] = OrderedDict()
+        self._open: OrderedDict[str, _OpenFile] = OrderedDict()
         self._inherited: list[object] = []
 
     @contextlib.contextmanager
@@ -195,7 +195,7 @@ class OpenFiles:
         """Use ``file``, which was just opened, for the next reads of ``path``."""
         with self._lock:
             known = self._open.pop(path, None)
-            self._open[path] = _Entry(file)
+            self._open[path] = _OpenFile(file)
             unneeded = [*([known] if known is not None and not known.users else []), *self._evicted()]
         _close(unneeded)
 
@@ -210,27 +210,27 @@ class OpenFiles:
         self._inherited.append(self._open)  # kept, because the stores of remote files cannot end in a fork
         self._open = OrderedDict()
 
-    def _entry(self, path: str) -> _Entry:
+    def _entry(self, path: str) -> _OpenFile:
         with self._lock:
-            entry = self._open.pop(path, None) or _Entry()
+            entry = self._open.pop(path, None) or _OpenFile()
             self._open[path] = entry
             entry.users += 1
             return entry
 
-    def _leave(self, path: str, entry: _Entry) -> None:
+    def _leave(self, path: str, entry: _OpenFile) -> None:
         with self._lock:
             entry.users -= 1
             replaced = not entry.users and self._open.get(path) is not entry
             unneeded = [*([entry] if replaced else []), *self._evicted()]
         _close(unneeded)
 
-    def _evicted(self) -> list[_Entry]:
+    def _evicted(self) -> list[_OpenFile]:
         """Remove the files that were not used for longest, if there are too many, and return them."""
         unused = [path for path, one in self._open.items() if not one.users]
         return [self._open.pop(path) for path in unused[: max(0, len(self._open) - _MOST)]]
 
 
-def _close(entries: list[_Entry]) -> None:
+def _close(entries: list[_OpenFile]) -> None:
     """Close files; no lock is held, because that may take a while."""
     for entry in entries:
         entry.close()

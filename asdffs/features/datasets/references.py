@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from asdffs.document.arrays.finding import Stored
+from asdffs.document.arrays.finding import Location
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotAsdfError, NotPermittedError, UsageError, reason_of
 from asdffs.features.datasets.metadata import for_json
@@ -48,7 +48,7 @@ class _Part:
     """An array in one file: ``stored`` elements, cut by ``grid``, and what Zarr says about it."""
 
     facts: ArrayFacts
-    stored: Stored
+    stored: Location
     grid: Grid
 
 

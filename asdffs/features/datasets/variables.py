@@ -113,7 +113,7 @@ def _default_group(root: Branch, values: Mapping[str, Any]) -> str:
         return ""
     key, child = holding[0]
     table = COLUMNS in child.children
-    if child.array is not None or child.elsewhere is not None or not child.mapping or table or is_quantity(child):
+    if child.array is not None or child.external_uri is not None or not child.mapping or table or is_quantity(child):
         return ""
     return name_of(key) if is_all_in(values, format_path((key,))) else ""
 
@@ -241,8 +241,8 @@ class Place(NamedTuple):
         Raises ``InvalidArrayError`` if another file cannot be read.
         """
         place = self._replace(names=(*self.names, name_of(shown_key(key, child))), keys=(*self.keys, key))
-        if child.elsewhere is not None:
-            found = self.file.linked_files.branch(child.elsewhere, self.file)
+        if child.external_uri is not None:
+            found = self.file.linked_files.branch(child.external_uri, self.file)
             if found is None or not found[1].holds:
                 return None
             file, child = found

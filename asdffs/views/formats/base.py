@@ -28,7 +28,7 @@ class ArrayFile(ViewFile):
     #: The class of the array.
     kind: type[Array] = Array
     #: Whether ``document`` is not the file that is mounted, but one to which it refers.
-    elsewhere = False
+    external = False
 
     def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
         self._document = document
@@ -50,7 +50,7 @@ class ArrayFile(ViewFile):
     def subjects(self) -> tuple[Subject, ...] | None:
         """Return the tree and the block; None if these are in another file, which may change at any time."""
         branch = self.branch
-        if self.elsewhere or self._is_external(branch):
+        if self.external or self._is_external(branch):
             return None
         return (TREE, *subjects_of(self._document, branch))
 

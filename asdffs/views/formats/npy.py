@@ -92,7 +92,7 @@ class NpyFile(ArrayFile):
     def open_for_writing(self) -> None:
         """Raise ``AsdffsError`` if the array is not a window on its block."""
         elements = self.elements()
-        if isinstance(elements, OtherElements) or (self.elsewhere and not self._document.writable):
+        if isinstance(elements, OtherElements) or (self.external and not self._document.writable):
             raise ReadOnlyError("the array is in another file; mount that one to change it")
         if not isinstance(elements, BlockElements) or not elements.writable:
             raise NotPermittedError("the elements of this array have no single place; it is read-only")

@@ -13,17 +13,17 @@ from support.samples import block_bytes
 
 import asdffs
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.finding import Stored
+from asdffs.document.arrays.finding import Location
 from asdffs.errors import AsdffsError, NotPermittedError
 
 
-def by_numpy(where: Stored) -> np.ndarray:
+def by_numpy(where: Location) -> np.ndarray:
     whole = np.fromfile(where.path, "u1")
     found = np.ndarray(where.shape, np.dtype(where.descr), whole, where.offset, where.strides)
     return found if not where.made else (found.astype("i8") + where.zero).astype(where.made)
 
 
-def stored(array: Array) -> Stored | str:
+def stored(array: Array) -> Location | str:
     try:
         return array.stored()
     except NotPermittedError as err:
@@ -36,7 +36,7 @@ def test_every_kind(tmp_path: Path) -> None:
         found = {name: (array, stored(array)) for name, array in document.arrays.items()}
         refused = {name: where for name, (_, where) in found.items() if isinstance(where, str)}
         for array, where in found.values():
-            if isinstance(where, Stored):
+            if isinstance(where, Location):
                 assert np.array_equal(by_numpy(where), array[...])
         assert set(refused.values()) == {"block 34 is compressed (zlib)", "its elements are in the text of the tree"}
         assert {"packed", "inline", "short"} <= refused.keys()

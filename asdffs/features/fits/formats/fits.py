@@ -105,7 +105,7 @@ class FitsFile(ArrayFile):
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """The tree, and every block in it; None where some of it is another file's, which may change at any time."""
-        external = self.elsewhere or any(self._is_external(branch) for branch in _arrays_in(self.branch))
+        external = self.external or any(self._is_external(branch) for branch in _arrays_in(self.branch))
         return None if external else self._own()
 
     def _own(self) -> tuple[Subject, ...]:
