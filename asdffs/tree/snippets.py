@@ -53,7 +53,7 @@ class NewValue(NamedTuple):
 
     ``node``: its meaning.  ``typed``: its text as the user typed it, if that is one line.
     ``text``: the content of a string, else None.  ``typed_text``: what the user typed, if the value that is there
-    decides whether it is text (``typed_values``).
+    decides whether it is text (``typed_value``).
     """
 
     node: ValueNode

@@ -21,12 +21,18 @@ def as_of_today(text: bytes, dialect: Dialect, count: int) -> bytes:
 
     ``count``: the number of blocks in its file.  Raises ``InvalidTreeError``.
     """
-    from asdffs import registry
     from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 
-    today = next(one for one in registry.each("dialects") if not one.upgradable)
     entries = HistoryEntries(["it was looked at"], "2000-01-01 00:00:00", "0")  # a history must have an entry
-    return upgraded_text(text, dialect, today, count, entries).text
+    return upgraded_text(text, dialect, dialect_of_today(), count, entries).text
+
+
+def dialect_of_today() -> Dialect:
+    """Return the dialect of new files."""
+    from asdffs.registry import each
+
+    found: Dialect = next(one for one in each("dialects") if not one.upgradable)
+    return found
 
 
 def doubts(text: bytes, dialect: Dialect) -> Iterator[str]:

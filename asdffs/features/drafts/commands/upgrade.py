@@ -25,15 +25,14 @@ from asdffs.cli.outputs import check_alone, check_whole, padding_of, write_out
 from asdffs.cli.printing import say, shown
 from asdffs.cli.results import Answer, answer_each, with_outputs
 from asdffs.codecs.base import Codec
-from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.allocation import Encoded
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import NotSupportedError, UsageError
+from asdffs.features.drafts import dialect_of_today
 from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.format.block_header import FORM_48, BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
-from asdffs.registry import each
 from asdffs.scheduling import CHUNK, WorkerThreads
 from asdffs.workflows.assembling import Part, RoomPolicy
 from asdffs.workflows.comparing import unified
@@ -151,9 +150,8 @@ class Upgrading(Repacking):
         super().__init__(document, workers, RepackOptions(room=room))
         self.changes = [self._change(number) for number in range(self.count)]
         stamp = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        new = upgraded_text(
-            self._text, document.dialect, _todays(), self.count, HistoryEntries(self._records(), stamp, __version__)
-        )
+        entries = HistoryEntries(self._records(), stamp, __version__)
+        new = upgraded_text(self._text, document.dialect, dialect_of_today(), self.count, entries)
         self._text = new.text
         self.notes += [f"the tag {tag} has no counterpart and stays as it is" for tag in new.kept]
         self._note_others()
@@ -255,9 +253,3 @@ class Upgrading(Repacking):
                 piece = self._document.contents.read_stored(number, place, CHUNK)
             digest.update(piece)
         return digest.digest()
-
-
-def _todays() -> Dialect:
-    """Return the dialect of new files."""
-    found: Dialect = next(dialect for dialect in each("dialects") if not dialect.upgradable)
-    return found
