@@ -15,17 +15,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Final
 
-from asdffs.codecs.seeking import Remembering, Rewritable, Seeker, Slot, slots_within
-from asdffs.document.blocks.gathered import Gathered
+from asdffs.codecs.seeking import Remembering, Rewritable, Seeker, Slot
+from asdffs.document.blocks.decoder import Decoder
 from asdffs.document.blocks.locks import RetiredError
 from asdffs.document.blocks.spool import Spooled, SpoolRoom
 from asdffs.document.report import Progress
 from asdffs.errors import AbandonedError, AsdffsError, DamagedBlockError
-from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
 
@@ -36,8 +36,6 @@ _BEHIND: Final = 4 << 20
 _BEHIND_IN_MEMORY: Final = 1 << 20
 _MOST_IN_MEMORY: Final = 8 << 20
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-#: The most places with damage that are remembered.
-_MOST_DAMAGES: Final = 1024
 #: Decoding more bytes than this takes long enough to report progress.
 _LONG: Final = 8 << 20
 
@@ -71,16 +69,9 @@ class DecodedBlock:
         self.exclusive = RankedLock(scheduler, Rank.DECODER)
         self._scheduler = scheduler
         self._progress = progress
-        self._open_seeker = open_seeker
+        self._decoder = Decoder(number, open_seeker, scheduler)
         self._room = room
         self._content = Spooled(lambda: self._room.create(in_memory=self._in_memory))
-        self._seeker: Seeker | None = None
-        self._memory = 0
-        self._pieces: Gathered | None = None
-        self._position = 0
-        self._started = 0
-        self._rest = memoryview(b"")
-        self._damages: dict[int, tuple[int, DamagedBlockError]] = {}
         self._last = (0, 0)
         self._retired = False
         self._in_memory = False
@@ -105,7 +96,7 @@ class DecodedBlock:
     @property
     def memory(self) -> int:
         """About how many bytes of memory the decoder keeps."""
-        return self._memory if self._pieces is not None else 0
+        return self._decoder.memory
 
     @property
     def busy(self) -> bool:
@@ -156,16 +147,16 @@ class DecodedBlock:
         content or are stored in more.  Raises as ``read``.
         """
         with self.exclusive:  # a reader uses the same seeker
-            seeker = None if self._whole else self._seeker_now()
+            seeker = None if self._whole else self._decoder.seeker()
             if not isinstance(seeker, Rewritable) or self._content.changed.size > most:
                 return None
-            with self._told(), self._scheduler.waiting():
-                slots = slots_within(seeker, self._content.changed, most)
+            slots = self._decoder.slots(seeker, self._content.changed, most)
         return (seeker, slots) if slots else None
 
     def remembered(self) -> bytes:
         """Return the places to save for the next time; empty if there are none.  See ``Remembering``."""
-        return self._seeker.remembered() if isinstance(self._seeker, Remembering) and not self.dirty else b""
+        seeker = self._decoder.opened
+        return seeker.remembered() if isinstance(seeker, Remembering) and not self.dirty else b""
 
     def detach(self) -> int:
         """Stop reading the ASDF file, because another program changed it; return how many bytes are lost.
@@ -173,7 +164,7 @@ class DecodedBlock:
         Lost bytes were neither decoded nor written before.  They read as zeros from now on.
         """
         lost = 0 if self._whole else self.size - self._content.size
-        self.stop_decoding()
+        self._decoder.stop()
         self._content.truncate(self.size)
         self._whole = True
         return lost
@@ -204,10 +195,10 @@ class DecodedBlock:
         if self._whole:
             self._content.add(0, self.size)
             self.ended = True
-        self._whole, self._seeker = False, None
+        self._whole, self._decoder.opened = False, None
         self._content.changed.clear()
-        self._damages.clear()
-        self.stop_decoding()
+        self._decoder.forget_damages()
+        self._decoder.stop()
 
     def retire(self) -> None:
         """Make this object obsolete: the block is stored in another way now.  Its readers get ``RetiredError``."""
@@ -217,7 +208,7 @@ class DecodedBlock:
     def restart(self) -> None:
         """Drop all decoded content.  The next reader decodes the stored bytes again."""
         self._room.forget(self)
-        self.stop_decoding()
+        self._decoder.stop()
         self._content.clear()
         self.ended = False
 
@@ -227,6 +218,10 @@ class DecodedBlock:
         What was written stays.
         """
         return 0 if self._whole else self._content.free(wanted, self._last)
+
+    def stop_decoding(self) -> None:
+        """Close the decoder, and keep the decoded content."""
+        self._decoder.stop()
 
     def _has(self, offset: int, stop: int) -> bool:
         """Return whether the spool has all of ``[offset, stop)``.
@@ -247,12 +242,12 @@ class DecodedBlock:
         more = size - self.size
         if not self._whole:
             self._decode_all(needed)
-            self.stop_decoding()
+            self._decoder.stop()
             if needed == 0:
                 self._content.clear()
             self._content.truncate(needed)
             self._whole, more = True, size - needed
-            self._damages.clear()
+            self._decoder.forget_damages()
         self._room.use(self)
         self._last = 0, size
         self._room.admit(self, max(0, more))
@@ -261,7 +256,7 @@ class DecodedBlock:
         """Return whether only the pieces before ``end`` that are written must be decoded."""
         if self._whole or self._in_memory or end > self.size:
             return False
-        return isinstance(self._seeker_now(), Rewritable)
+        return isinstance(self._decoder.seeker(), Rewritable)
 
     def _own_part(self, offset: int, end: int) -> None:
         """Have the bytes ``[offset, end)`` in the spool before they are written: their piece must not be damaged."""
@@ -294,7 +289,7 @@ class DecodedBlock:
             self._in_memory = False
             self.restart()
         self._go_to(offset, stop)
-        left = stop - self._position
+        left = stop - self._decoder.position
         with self._progress.over("decoding", left, self.number) if left > _LONG else nullcontext(_untold) as step:
             while not self._has(offset, stop):
                 self._go_to(offset, stop)
@@ -310,72 +305,42 @@ class DecodedBlock:
         if self._retired:
             raise RetiredError
         missing = self._content.missing(offset, stop)
-        wanted = self.size if missing is None else missing  # only the end is to be proved
-        if self._pieces is not None and self._position == wanted:
-            return
-        seeker, start = self._start_before(wanted)
-        damaged_from, damage = self._damages.get(start, (0, None))
-        if damage is not None and wanted >= damaged_from:
-            raise damage
-        if self._pieces is None or not start <= self._position <= wanted:
-            self._keep_rest()
-            self.stop_decoding()
-            self._pieces, self._position, self._started = Gathered(seeker.decode_from(start)), start, start
-
-    def _start_before(self, wanted: int) -> tuple[Seeker, int]:
-        """Return the seeker, and the last place before ``wanted`` at which it can start."""
-        seeker = self._seeker_now()
-        with self._told(), self._scheduler.waiting():
-            return seeker, seeker.start_before(wanted)
-
-    def _seeker_now(self) -> Seeker:
-        """Return the seeker of the stored bytes as they are now."""
-        if self._seeker is None:
-            with self._told():
-                self._memory, self._seeker = self._open_seeker()
-        return self._seeker
+        # if nothing is missing, only the end is to be proved
+        self._decoder.go_to(self.size if missing is None else missing, self._keep_rest)
 
     def _keep_rest(self) -> None:
         """Keep the rest of a piece before another one is decoded: a second reader may need it soon."""
-        rest = self._rest[: max(0, self.size - self._position)]
+        rest = self._decoder.rest[: max(0, self.size - self._decoder.position)]
         if rest and not self._in_memory and len(rest) <= self._room.most // 4:
             self._make_room(len(rest))
             with contextlib.suppress(OSError):  # it can be decoded again
                 self._keep(rest)
 
     def _advance(self, step: Callable[[int], None]) -> None:
-        before = self._position
+        before = self._decoder.position
         try:
             if not self._scheduler.wanted:
                 raise AbandonedError("the program that asked for the block has ended", block=self.number)
             self._decode_piece()
         except DamagedBlockError as err:
-            self._note_damage(err)  # bytes before the damage can still be read, and other pieces
+            self._decoder.note_damage(err)  # bytes before the damage can still be read, and other pieces
             raise
         except AbandonedError:  # the decoder is intact: the next reader continues
             raise
         except BaseException:  # an iterator that raised cannot continue: the next reader starts a new one
-            self.stop_decoding()
+            self._decoder.stop()
             raise
-        step(self._position - before)
-
-    def _note_damage(self, err: DamagedBlockError) -> None:
-        if len(self._damages) >= _MOST_DAMAGES:
-            self._damages.clear()
-        self._damages[self._started] = self._position, err
-        self.stop_decoding()
+        step(self._decoder.position - before)
 
     def _decode_piece(self) -> None:
         """Decode a piece, and keep at most ``CHUNK`` bytes of it at a time: a piece may be larger than the room."""
-        if not self._rest and self._pieces is not None:
-            self._rest = memoryview(self._next_piece(self._pieces))
-        if self._position == self.size and self._rest:
-            raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
-        piece = self._rest[: min(CHUNK, self.size - self._position)]
+        piece = self._decoder.next(self.size)
+        if piece is None:
+            self.ended = True
+            return
         self._room.use(self)
         if self._kept_where_there_is_room(piece):
-            self._position += len(piece)
-            self._rest = self._rest[len(piece) :]
+            self._decoder.skip(len(piece))
 
     def _kept_where_there_is_room(self, piece: memoryview) -> bool:
         """Write ``piece`` to the spool.  Return False if the disk is full and decoding starts again in memory."""
@@ -409,7 +374,7 @@ class DecodedBlock:
 
         Some of these may have been written, and are newer.
         """
-        start, stop = self._position, self._position + len(piece)
+        start, stop = self._decoder.position, self._decoder.position + len(piece)
         missing = list(self._content.missing_ranges(start, stop))
         if not missing:
             return
@@ -418,31 +383,3 @@ class DecodedBlock:
             for low, high in missing:
                 write_all(spool, piece[low - start : high - start], low)
         self._content.add(start, stop)
-
-    def _next_piece(self, pieces: Gathered) -> bytes:
-        with self._told(), self._scheduler.waiting():
-            piece = pieces.take()
-        if piece is None:
-            if self._position < self.size:
-                raise self._damaged(f"it decodes to {self._position} bytes instead of {self.size}")
-            self.ended = True
-        return piece or b""
-
-    def stop_decoding(self) -> None:
-        """Close the decoder, and keep the decoded content."""
-        if self._pieces is not None:
-            self._pieces.close()
-        self._pieces, self._rest = None, memoryview(b"")
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise errors of a decoder or seeker as ``DamagedBlockError``, or ``OSError`` for a lack of memory."""
-        try:
-            yield
-        except ValueError as err:
-            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
-        except MemoryError as err:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
-
-    def _damaged(self, reason: str) -> DamagedBlockError:
-        return DamagedBlockError(reason, block=self.number)

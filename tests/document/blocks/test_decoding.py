@@ -150,12 +150,13 @@ class Behind:
         self.lock = lock
         self.others = [other]
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         while self.others:  # it enters the lock as well
             self.others.pop()()
-        with self.lock.entered():
-            yield
+        self.lock.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.__exit__()
 
 
 def test_regression_a_reader_behind_another_one_stopped_the_decoder(tmp_path: Path) -> None:
