@@ -281,8 +281,9 @@ def scan_sound(size: int, first: int, rules: BlockRules) -> Scan[int]:
     for _ in range(_MOST_MAGICS):
         if place is None:
             break
-        header, end, _ = yield from _scan_one(place, rules)
-        if header is not None and (end is None or end <= size):
+        header, _, _ = yield from _scan_one(place, rules)
+        # the used bytes count, not the allocation: one that ends behind the file must not hide the block
+        if header is not None and (header.streamed or place + header.full_size + header.used_size <= size):
             return place
         place = yield from scan_magic(size, place + 1, Window(place + 1, bytearray()), rules)
     return first
