@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
-from typing import Any, Final, Protocol
+from typing import Final
 
 from asdffs import registry
+from asdffs.document.arrays.selection import Selectable
 from asdffs.errors import AsdffsError
 from asdffs.printable import printable
 
@@ -13,26 +14,7 @@ from asdffs.printable import printable
 _LARGEST: Final = 256 << 20
 
 
-class Shown(Protocol):
-    """An array (``Array``)."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-
-    @property
-    def dtype(self) -> Any:
-        """The numpy dtype."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return a copy of the selected elements."""
-
-
-def array_html(array: Shown, name: str, *, near: bool) -> str:
+def array_html(array: Selectable, name: str, *, near: bool) -> str:
     """Return a table of facts about ``array``, whose path is ``name``, beside a picture if it can have one.
 
     ``near``: it is on this machine; others have no picture, because it would be downloaded for it.

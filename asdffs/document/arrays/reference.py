@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from asdffs.document.arrays.selection import read_outer
+from asdffs.document.arrays.selection import Selectable, read_outer
 from asdffs.errors import NotSupportedError, StaleFileError
 from asdffs.storage.urls import is_remote, shown_name
 
@@ -37,14 +37,11 @@ class Version(NamedTuple):
     mtime_ns: int
 
 
-class Referred(Protocol):
+class Referred(Selectable, Protocol):
     """An array of an open file (``Array``)."""
 
     def versions(self) -> tuple[Version, ...]:
         """Return the versions of the files that have it."""
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return a copy of the selected elements."""
 
 
 class Opened(Protocol):
@@ -99,9 +96,9 @@ class ArrayReference:
         return self._read(lambda array: array[index])
 
     def outer(self, index: tuple[Any, ...]) -> Any:
-        """Return a copy of the selected elements, as ``outer.read_outer``.  Raises as ``__getitem__``."""
+        """Return a copy of the selected elements, as ``read_outer``.  Raises as ``__getitem__``."""
         local = not is_remote(self.path)
-        return self._read(lambda array: read_outer(array, self.shape, index, near=local))
+        return self._read(lambda array: read_outer(array, index, near=local))
 
     def _read(self, read: Callable[[Referred], Any]) -> Any:
         """Return what ``read`` makes of the array, if the file has the right version before and after."""

@@ -28,6 +28,25 @@ _WASTE: Final = 4
 _MOST_STRETCHES: Final = 64
 
 
+class Selectable(Protocol):
+    """An array of a file (``Array``), or one of numpy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a copy of the selected elements."""
+
+
 class Selection(NamedTuple):
     """Selected elements of a block.
 
@@ -178,15 +197,8 @@ def _tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
-class Source(Protocol):
-    """An array of a file (``Array``)."""
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return a copy of the selected elements."""
-
-
-def read_outer(source: Source, shape: tuple[int, ...], index: tuple[Any, ...], *, near: bool) -> Any:
-    """Return the elements of ``source``, an array of ``shape``, that ``index`` selects.
+def read_outer(source: Selectable, index: tuple[Any, ...], *, near: bool) -> Any:
+    """Return the elements of ``source`` that ``index`` selects.
 
     ``index``: for each axis an integer, a slice, or a one-dimensional ndarray of positions, which may be negative.
     Positions select along their own axis only: two lists of 3 and 4 give 12 elements.  ``near``: the file is on this
@@ -197,10 +209,11 @@ def read_outer(source: Source, shape: tuple[int, ...], index: tuple[Any, ...], *
     lists = [axis for axis, key in enumerate(index) if isinstance(key, np.ndarray)]
     if not lists:
         return source[index]
+    shape = source.shape
     keys = tuple(_positions_of(key, shape[axis]) if axis in lists else key for axis, key in enumerate(index))
     if any(not keys[axis].size for axis in lists):  # an empty box has no first element
         keys = tuple(slice(0, 0) if axis in lists and not keys[axis].size else key for axis, key in enumerate(keys))
-        return read_outer(source, shape, keys, near=near)
+        return read_outer(source, keys, near=near)
     spans = math.prod(int(np.ptp(keys[axis])) + 1 for axis in lists)
     if spans <= _WASTE * math.prod(keys[axis].size for axis in lists):
         return _read_box(source, keys)
@@ -215,7 +228,7 @@ def _positions_of(key: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any
     return np.where(key < 0, key + length, key)
 
 
-def _read_box(source: Source, keys: tuple[Any, ...]) -> Any:
+def _read_box(source: Selectable, keys: tuple[Any, ...]) -> Any:
     """Read the box around the positions, and select from it."""
     import numpy as np
 
@@ -231,7 +244,7 @@ def _read_box(source: Source, keys: tuple[Any, ...]) -> Any:
     return found
 
 
-def _gathered(source: Source, shape: tuple[int, ...], keys: tuple[Any, ...]) -> Any:
+def _gathered(source: Selectable, shape: tuple[int, ...], keys: tuple[Any, ...]) -> Any:
     """Have numpy gather the elements: it reads only these from an mmap."""
     import numpy as np
 
@@ -241,7 +254,7 @@ def _gathered(source: Source, shape: tuple[int, ...], keys: tuple[Any, ...]) -> 
     return found.squeeze(dropped)
 
 
-def _in_stretches(source: Source, keys: tuple[Any, ...], axis: int) -> Any:
+def _in_stretches(source: Selectable, keys: tuple[Any, ...], axis: int) -> Any:
     """Read the stretches between the larger gaps of the positions of ``axis``, and join them."""
     import numpy as np
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from asdffs.document.arrays.html import Shown
+    from asdffs.document.arrays.selection import Selectable
 
 
-def thumbnail_of(array: Shown) -> str:
+def thumbnail_of(array: Selectable) -> str:
     """See ``thumbnail``."""
     from asdffs.features.browser.looking import thumbnail  # it needs numpy
 

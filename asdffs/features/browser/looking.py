@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from asdffs.document.arrays.html import Shown
+from asdffs.document.arrays.selection import Selectable
 from asdffs.errors import NotPermittedError, UsageError
 from asdffs.features.browser.pictures import (
     GREY,
@@ -60,7 +60,7 @@ class Look(NamedTuple):
         return statistics_of(real(self.values))
 
 
-def look_at(array: Shown, index: Sequence[Any], rows: int, columns: int) -> Look:
+def look_at(array: Selectable, index: Sequence[Any], rows: int, columns: int) -> Look:
     """Read so many elements of ``array`` that they fit a picture of ``rows`` and ``columns``.
 
     ``index``: integers, slices and ``...``.  Of more than two axes, the first positions of the first axes are taken.
@@ -106,7 +106,7 @@ def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.abs(values) if values.dtype.kind == "c" else values
 
 
-def thumbnail(array: Shown) -> str:
+def thumbnail(array: Selectable) -> str:
     """Return an ``img`` of the first image in an array; empty if it is none.  Raises as ``Array.__getitem__``."""
     if len(array.shape) < 2 or min(array.shape) < 1 or max(array.shape[-2:]) < 2 or array.dtype.kind not in _NUMBERS:
         return ""

@@ -20,6 +20,8 @@ VALUES = np.arange(7 * 300 * 5).reshape(SHAPE)
 class Counting:
     """An array that counts reads and elements."""
 
+    shape = SHAPE
+
     def __init__(self) -> None:
         self.reads: list[int] = []
 
@@ -48,7 +50,7 @@ def by_numpy(index: tuple) -> np.ndarray:
 
 @given(st.tuples(*map(keys, SHAPE)), st.booleans())
 def test_as_numpy_axis_by_axis(index: tuple, near: bool) -> None:
-    found, expected = read_outer(Counting(), SHAPE, index, near=near), by_numpy(index)
+    found, expected = read_outer(Counting(), index, near=near), by_numpy(index)
     assert found.shape == expected.shape
     assert np.array_equal(found, expected)
 
@@ -57,17 +59,17 @@ def test_what_is_read() -> None:
     scattered = np.array([0, 299, 1, 150, 299])
     for near, reads in ((True, [5 * 35]), (False, [70, 35, 35])):
         source = Counting()
-        found = read_outer(source, SHAPE, (slice(None), scattered, slice(None)), near=near)
+        found = read_outer(source, (slice(None), scattered, slice(None)), near=near)
         assert np.array_equal(found, VALUES[:, scattered])
         assert source.reads == reads
     source = Counting()
-    read_outer(source, SHAPE, (0, np.array([3, 5, 4]), slice(None)), near=True)
+    read_outer(source, (0, np.array([3, 5, 4]), slice(None)), near=True)
     assert source.reads == [15]
 
 
 def test_positions_outside_of_the_axis() -> None:
     with pytest.raises(IndexError, match="out of bounds for an axis of 7"):
-        read_outer(Counting(), SHAPE, (np.array([7]), 0, 0), near=True)
+        read_outer(Counting(), (np.array([7]), 0, 0), near=True)
 
 
 def test_through_a_reference(tmp_path: Path) -> None:
