@@ -76,7 +76,7 @@ class FileRow(NamedTuple):
 class Catalog:
     """One open catalogue at ``path``.  For one thread.
 
-    As a context manager, it closes the file, and turns errors of SQLite into ours (``sqlite_errors``).
+    As a context manager, it closes the file, and turns errors of SQLite into ours.
     """
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
@@ -347,7 +347,7 @@ class Catalog:
         return found
 
     def select(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """Return the names of the columns and the rows of a SELECT over the documented views (``sql``).
+        """Return the names of the columns and the rows of a SELECT over the documented views (``sqlite``).
 
         Raises ``UsageError`` with what SQLite says.
         """

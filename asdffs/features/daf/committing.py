@@ -147,7 +147,7 @@ class Commit:
             raise TreeChangedError("the tree was changed meanwhile", path=document.path)
         with document.scheduler.waiting():  # slow for large trees; fails before blocks are written if it must fail
             draft = changed(text, {DAF: old}, {DAF: new})
-        numbers = self._store.room.store([new for _, new in self._new_blocks.values()], self._store.held_blocks)
+        numbers = self._store.room.write([new for _, new in self._new_blocks.values()], self._store.held_blocks)
         try:
             draft = _MARK.sub(lambda match: b"%d" % numbers[int(match[1])], draft)
             self._store.prepare_log(complete_last_line(draft), self._taken)

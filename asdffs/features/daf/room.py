@@ -49,7 +49,7 @@ class BlockRoom:
         arrays = (branch.array for branch in self._document.arrays.outline().arrays)
         return {number for array in arrays if array is not None and (number := array.block_in(count)) is not None}
 
-    def store(self, new: Sequence[New], held: set[int]) -> list[int]:
+    def write(self, new: Sequence[New], held: set[int]) -> list[int]:
         """Write the data into free and new blocks, and return their numbers in the same order.
 
         Free blocks are durable on return; new ones become durable with the next commit.  Raises ``NoRoomError`` and

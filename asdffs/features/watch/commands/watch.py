@@ -96,23 +96,23 @@ class _News:
             os.set_blocking(fd, False)
 
     def note(self, name: str) -> None:
-        """Something happened to the file ``name``."""
+        """Note that something happened to the file ``name``."""
         with self._lock:
             self._names.add(name)
         self.wake()
 
     def wake(self) -> None:
-        """Have the main thread look."""
+        """Make the main thread look."""
         with contextlib.suppress(BlockingIOError):  # it is full: it will look
             os.write(self._in, b"!")
 
     def end(self, *_: Any) -> None:
-        """A signal came."""
+        """End the watch, because a signal came."""
         self.ending = True
         self.wake()
 
     def take(self) -> tuple[set[str], bool]:
-        """Wait for news, a second at most; the names, and whether there were none."""
+        """Wait for news, a second at most; return the names, and whether there were none."""
         came = bool(select.select([self._out], [], [], _LOOK)[0])
         if came:
             os.read(self._out, 1 << 16)
@@ -137,7 +137,7 @@ class _Watching:
         self._told = "?"
 
     def run(self, arguments: argparse.Namespace) -> None:
-        """From the start to the end.  Raises as ``run``."""
+        """Make both equal, watch, and finish the file.  Raises as ``run``."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._news.end)
         self._begin(arguments.prefer)
@@ -242,9 +242,9 @@ class _Watching:
         """
         mirror, clock = self._mirror, time.monotonic()
         waiting = mirror.waiting()
-        for name, mark in waiting.items():
-            if name not in self._since or self._since[name][0] != mark:
-                self._since[name] = mark, clock
+        for name, found in waiting.items():
+            if name not in self._since or self._since[name][0] != found:
+                self._since[name] = found, clock
         released = [name for name in waiting if clock - self._since[name][1] >= _LOOK]
         whole = [name for name in mirror.signatures() if name in closed and mirror.is_whole(name)]
         return [*released, *whole]
@@ -280,7 +280,7 @@ class _Watching:
         return [*([self._failure] if self._failure else ()), *self._mirror.trouble.values()]
 
     def _tell(self) -> None:
-        """Have ``.asdffs/error`` what could not be carried."""
+        """Write what could not be carried into ``.asdffs/error``."""
         text = "".join(f"{sentence}\n" for sentence in self._troubles())
         if text == self._told or (not text and not os.path.exists(self._error)):
             return
@@ -299,7 +299,7 @@ class _Watching:
         record.write(self._places.mirrors)
 
     def _announce(self, name: str, text: bytes) -> None:
-        """``name`` is about to be carried; a kill from now on must not look like another program's change."""
+        """Record that ``name`` is about to be carried: a kill must not look like another program's change."""
         before = digest_of(self._document.tree.text())
         self._remember(name, (before, digest_of(text) if text else before))
 
