@@ -205,6 +205,11 @@ class Padding(NamedTuple):
     alignment: int = 4096
     reserve: int = 1 << 20
 
+    @property
+    def none(self) -> bool:
+        """Whether a new file gets no padding at all."""
+        return not self.percent and not self.minimum
+
     def shift(self, room: int, text_size: int) -> int:
         """Return how many bytes to move the blocks so that ``text_size`` bytes of text replace ``room`` bytes."""
         return self.aligned(text_size + max(self.minimum, text_size * self.percent // 100) - room)
@@ -238,6 +243,6 @@ def parse_padding(text: str, policy: Padding) -> Padding | None:
     percent = _PERCENT.fullmatch(text)
     if percent:
         part = int(percent[1])
-        return policy._replace(percent=part) if part <= _MOST_PERCENT else None
+        return policy._replace(percent=part, minimum=policy.minimum if part else 0) if part <= _MOST_PERCENT else None
     size = parse_size(text)
     return None if size is None or size > _MOST_BYTES else policy._replace(percent=0, minimum=size)

@@ -28,7 +28,8 @@ class Part(NamedTuple):
 class RoomPolicy(NamedTuple):
     """The padding after the tree, and the alignment of blocks.
 
-    ``padding``: the policy for the padding; None: no padding.  ``align``: the content of a block begins at a multiple
+    ``padding``: the policy for the padding; None: no padding.  If it is none at all, blocks are not moved apart for
+    sharing, either.  ``align``: the content of a block begins at a multiple
     of this many bytes; 0: anywhere.  ``least``: contents of fewer bytes begin anywhere.
     """
 
@@ -67,6 +68,7 @@ class Assembly:
         self._has_tree = ends_with_tree(text)
         self._clones = clones
         self._indexed = indexed
+        self._is_tight = room.padding is not None and room.padding.none
         self._offsets: list[int] = []
         self._last: BlockHeader | None = None
         self._text = len(text)
@@ -99,7 +101,7 @@ class Assembly:
     def _pad(self) -> None:
         """Add the padding after the tree.  Without a tree, the first block follows immediately (section Blocks)."""
         policy = self._room.padding
-        if policy is not None and self._has_tree:
+        if policy is not None and not policy.none and self._has_tree:
             self._grow_padding(policy.shift(0, self._text) - self._text)
 
     def _grow_padding(self, size: int) -> None:
@@ -110,7 +112,7 @@ class Assembly:
         """Return by how many bytes the content should begin behind ``start``."""
         if self._room.align and stored.length >= self._room.least:
             return -start % self._room.align
-        return misplaced(stored, self._backend, start) if self._clones else 0
+        return misplaced(stored, self._backend, start) if self._clones and not self._is_tight else 0
 
     def _make_room(self, size: int) -> None:
         """Move the end by ``size`` bytes: with slack in the block before, or with padding after the tree."""

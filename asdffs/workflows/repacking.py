@@ -28,6 +28,7 @@ from asdffs.codecs.base import Codec, Divisible, name_of
 from asdffs.document.blocks.allocation import Encoded
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import AsdffsError, NotSupportedError, StaleFileError
+from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import Folder, WriteBackend
@@ -111,6 +112,9 @@ def _piece_of_rows(rows: list[int], piece: int) -> int:
 KEEP = "keep"
 #: The value of ``profile`` for files that are read over a network.
 CLOUD = "cloud"
+#: The value of ``profile`` for readers that take only what the standard and all writers have in common.
+STRICT = "strict"
+_OF_ALL: Final = ("none", "zlib")
 
 
 class RepackOptions(NamedTuple):
@@ -119,8 +123,9 @@ class RepackOptions(NamedTuple):
     ``compression``: ``keep``, ``none`` or the name of a codec.  ``room``: the padding and the alignment.  ``drop``:
     leave out blocks that no array refers to.  ``directory``: the absolute path of the directory of the new file, or
     empty if it is that of the old file.  ``force``: leave out bytes that belong to no block, and blocks that objects
-    of unknown tags may refer to.  ``profile``: ``cloud``, or empty; it decides the compressions and the order of the
-    blocks.  ``piece``: bytes of content in a piece of a compressed block; 0: as the codec does by default.
+    of unknown tags may refer to.  ``profile``: ``cloud``, ``strict``, or empty; it decides the compressions, and
+    ``cloud`` the order of the blocks, too.  ``piece``: bytes of content in a piece of a compressed block; 0: as the
+    codec does by default.
     """
 
     compression: str = KEEP
@@ -192,6 +197,10 @@ class Repacking:
         options = self._options
         if options.profile == CLOUD:
             return cloud_storing(self._document, self._text, self.count, options.piece or PIECE)
+        if options.profile == STRICT:
+            blocks, zlib = self._document.blocks, Storing("zlib")
+            compressed = [n for n in range(self.count) if name_of(blocks[n].header.compression) not in _OF_ALL]
+            return dict.fromkeys(compressed, zlib)
         if options.compression == KEEP:
             return {}
         return dict.fromkeys(range(self.count), Storing(options.compression, options.piece))
@@ -295,7 +304,12 @@ class Repacking:
 
     def _part(self, number: int) -> Part:
         with self._workers.resumed():
-            return Part(self._document.blocks[number].header, self._document.contents.stored_stretch(number))
+            header, stored = self._document.blocks[number].header, self._document.contents.stored_stretch(number)
+        return Part(self._of_profile(header), stored)
+
+    def _of_profile(self, header: BlockHeader) -> BlockHeader:
+        """Return the header without an MD5 of which readers disagree whether it is of the stored bytes."""
+        return header.without_checksum() if self._options.profile == STRICT and header.compressed else header
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         with self._workers.resumed():
@@ -303,7 +317,7 @@ class Repacking:
         checksum = encoded.digest if old.verifiable else NO_CHECKSUM
         header = old.with_used(encoded.payload.size)._replace(data_size=encoded.size)
         header = header._replace(compression=encoded.compression, checksum=checksum)
-        return Part(header, Stretch(encoded.payload.backend, 0, encoded.payload.size))
+        return Part(self._of_profile(header), Stretch(encoded.payload.backend, 0, encoded.payload.size))
 
     def _encode(self, number: int) -> Encoded:
         """Encode a block.  Runs in a worker thread."""

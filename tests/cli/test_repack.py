@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -94,6 +96,41 @@ def test_padding_and_alignment(tmp_path: Path, call: Call) -> None:
     assert {(block["offset"] + block["header_size"] + 6) % 8192 for block in blocks} == {0}
     with opened(path) as found:
         assert found["mask"][:].tobytes() == MASK
+
+
+def read_strictly(whole: bytes) -> list[tuple[bytes, bytes, bytes]]:
+    """Compression, checksum and stored bytes of each block, as a reader finds them that knows no padding."""
+    place, found = whole.index(b"\n...\n") + 5, []
+    while whole[place : place + 4] == b"\xd3BLK":
+        (size,) = struct.unpack_from(">H", whole, place + 4)
+        _, name, allocated, used, _, checksum = struct.unpack_from(">I4sQQQ16s", whole, place + 6)
+        assert (size, allocated) == (48, used)
+        found.append((name.rstrip(b"\0"), checksum, whole[place + 54 : place + 54 + used]))
+        place += 54 + used
+    return found
+
+
+def test_the_strict_profile_suits_readers_that_take_little(tmp_path: Path, call: Call) -> None:
+    arrays = {name: np.arange(9000) + number for number, name in enumerate(("plain", "zlib", "bzp2", "lz4"))}
+    file = asdf.AsdfFile(arrays)
+    for name in ("zlib", "bzp2", "lz4"):
+        file.set_array_compression(arrays[name], name)
+    file.write_to(tmp_path / "a.asdf", pad_blocks=True)
+    assert call("repack", "--profile", "strict", tmp_path / "a.asdf", tmp_path / "b.asdf").code == 0
+    blocks = read_strictly((tmp_path / "b.asdf").read_bytes())
+    assert [name for name, _, _ in blocks] == [b"", b"zlib", b"zlib", b"zlib"]
+    assert [checksum == bytes(16) for _, checksum, _ in blocks] == [False, True, True, True]
+    assert hashlib.md5(blocks[0][2]).digest() == blocks[0][1]
+    with asdf.open(tmp_path / "b.asdf", validate_checksums=True, memmap=False, lazy_load=False) as found:
+        assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
+    assert call("repack", "--profile", "strict", "--padding", "4K", tmp_path / "a.asdf").code == 2
+
+
+@pytest.mark.parametrize("padding", ["0", "0%"])
+def test_no_padding_at_all(tmp_path: Path, call: Call, padding: str) -> None:
+    asdf.AsdfFile({"a": np.arange(100), "b": np.arange(1 << 17)}).write_to(tmp_path / "a.asdf")
+    assert call("repack", "--padding", padding, tmp_path / "a.asdf", tmp_path / "b.asdf").code == 0
+    assert len(read_strictly((tmp_path / "b.asdf").read_bytes())) == 2
 
 
 def test_dropping_renumbers_sources(tmp_path: Path, call: Call) -> None:

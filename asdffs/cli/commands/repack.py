@@ -29,7 +29,7 @@ from asdffs.errors import UsageError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.urls import is_remote
 from asdffs.workflows.assembling import RoomPolicy
-from asdffs.workflows.repacking import KEEP, ROOM, Repacking, RepackOptions
+from asdffs.workflows.repacking import KEEP, ROOM, STRICT, Repacking, RepackOptions
 
 SUMMARY: Final = "rewrite a file: compression, padding, alignment, index"
 logger = logging.getLogger(__name__)
@@ -53,12 +53,17 @@ belong to no block.
 
 --profile cloud puts small blocks first, stores integers as lz4 in pieces of whole rows and floats plain, each at
 the start of a page (docs/cloud.md).
+
+--profile strict writes what every known reader takes (docs/conformance.md): no padding and no slack, blocks plain
+or as zlib, and no checksums of compressed blocks, of which old readers expect others.
 """
     add_outputs(parser, "alone, FILE is replaced")
     parser.add_argument(
         "--compression", metavar="NAME", default="keep", help="compress all blocks like this (default: keep each)"
     )
-    parser.add_argument("--profile", choices=["cloud"], help="the layout for files that are read over a network")
+    parser.add_argument(
+        "--profile", choices=["cloud", "strict"], help="for reading over a network, or by readers that take little"
+    )
     parser.add_argument("--piece-size", metavar="SIZE", help="content of a piece of lz4 (default: 4M; of cloud: 1M)")
     parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
     parser.add_argument("--align", metavar="SIZE", help="start the content of blocks at multiples of SIZE")
@@ -117,7 +122,12 @@ def _room_of(arguments: argparse.Namespace) -> RoomPolicy:
         raise UsageError("--profile decides the compressions; leave out --compression")
     if arguments.piece_size and not arguments.profile and arguments.compression == KEEP:
         raise UsageError("--piece-size takes effect only with --compression lz4 or --profile cloud")
-    room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
+    strict = arguments.profile == STRICT
+    if strict and (arguments.padding is not None or arguments.align is not None):
+        raise UsageError("--profile strict has no padding; leave out --padding and --align")
+    room = RoomPolicy(padding_of("0" if strict else arguments.padding), alignment_of(arguments.align))
+    if strict:
+        return room
     return ROOM._replace(padding=room.padding) if arguments.profile and arguments.align is None else room
 
 
