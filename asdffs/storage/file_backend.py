@@ -53,6 +53,7 @@ class FileBackend:
     def __init__(self, fd: int, name: str) -> None:
         self._fd = fd
         self.name = name
+        self._unit = 0
 
     def fileno(self) -> int:
         """Return the file descriptor, which this backend owns."""
@@ -99,7 +100,8 @@ class FileBackend:
 
     def unit(self) -> int:
         """Return the block size of the file system, in bytes."""
-        return os.fstatvfs(self._fd).f_bsize
+        self._unit = self._unit or os.fstatvfs(self._fd).f_bsize
+        return self._unit
 
     def can_insert(self) -> bool:
         """Return whether the file system supports insertion.
@@ -268,7 +270,7 @@ class FileFolder:
 
         lstat, because a symbolic link is not the file to which it leads.
         """
-        return _signature(self.status(name))
+        return _signature(os.stat(name, dir_fd=self.fileno(), follow_symlinks=False))
 
     def why_kept(self, name: str) -> str:
         """See ``Folder``.  rename(2) over a mount point, as containers make them of single files, is EBUSY."""
@@ -291,7 +293,11 @@ class FileFolder:
         Raises ``LockedError`` or ``OSError``.
         """
         with self.readable() as fd:
-            _lock_directory(fd, self.directory)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as err:
+                sentence = "another asdffs is writing files into this directory; wait until it ends"
+                raise LockedError(sentence, path=self.directory) from err
             yield
 
     def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
@@ -391,15 +397,6 @@ def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
     while rest:
         written = os.pwrite(fd, rest, offset)
         offset, rest = offset + written, rest[written:]
-
-
-def _lock_directory(fd: int, path: str) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as err:
-        raise LockedError(
-            "another asdffs is writing files into this directory; wait until it ends", path=path
-        ) from err
 
 
 def _file_store(backend: ReadBackend) -> FileBackend:

@@ -25,12 +25,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 from asdffs.errors import DiskFullError, LockedError, NoRoomError, Remedy, StaleFileError
 from asdffs.format.plan import Plan
-from asdffs.storage.backend import Folder, MovableBackend
+from asdffs.storage.backend import MovableBackend
 from asdffs.storage.open_file import AUTO, STRATEGIES, OpenFile, Unsuitable
 from asdffs.storage.record import Gap, Record, RecordImage, make_insertion, writes_around
 from asdffs.storage.sidecars import create_temporary
@@ -39,6 +39,14 @@ from asdffs.storage.unfinished import Position, finish_insertion, locate
 logger = logging.getLogger(__name__)
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM})
+#: Errors of FICLONERANGE if it does not work between these two files.
+_NO_CLONE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EXDEV})
+_CANNOT_CLONE: Final = "the file system cannot clone"
+#: Errors if a new file cannot be created here, or cannot get the owner of the old one.
+_NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+#: Free space that a copy must leave on the disk, in bytes.
+_MARGIN: Final = 1 << 20
 
 
 class Opened(NamedTuple):
@@ -80,16 +88,13 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
     raise NoRoomError(f"{sentence}; a copy made by repack can grow", path=file.path, remedy=Remedy.MAKE_LOCAL)
 
 
-_NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM})
-
-
 def insert(file: OpenFile, plan: Plan) -> MovableBackend:
-    """Let the file system open the gap.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
+    """Let the file system open the gap.  Raises ``Unsuitable``, and the errors of ``open_gap``."""
     if file.journal is None:
         raise Unsuitable("there is no journal")
     unit = file.backend.unit()
     _checked_shift(plan, unit)
-    if not file.journal.can_insert(file.backend, unknown=True):
+    if not file.journal.can_insert(file.signature.device, unknown=True):
         raise Unsuitable("the file system cannot insert")
     file.sync()  # invariant 8
     record, gap = _record(file, plan, plan.checked_move.source // unit * unit)
@@ -177,20 +182,13 @@ def _collapse(file: OpenFile, record: Record, gap: Gap) -> None:
         raise OSError(errno.EIO, "the gap is still open")
 
 
-#: Errors of FICLONERANGE if it does not work between these two files.
-_NO_CLONE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EXDEV})
-#: Errors if a new file cannot be created here, or cannot get the owner of the old one.
-_NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-#: Free space that a copy must leave on the disk, in bytes.
-_MARGIN: Final = 1 << 20
-
-
 def clone(file: OpenFile, plan: Plan) -> MovableBackend:
-    """Make a new file that shares the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
+    """Make a new file that shares the blocks.  Raises ``Unsuitable``, and the errors of ``open_gap``."""
     unit = file.backend.unit()
     shift = _checked_shift(plan, unit)
-    move = plan.checked_move
-    offset = move.source // unit * unit
+    offset = plan.checked_move.source // unit * unit
+    if not file.can_clone:
+        raise Unsuitable(_CANNOT_CLONE)
 
     def fill(new: MovableBackend) -> None:
         try:
@@ -199,17 +197,18 @@ def clone(file: OpenFile, plan: Plan) -> MovableBackend:
                 file.folder.clone_range(file.backend, 0, new, 0, offset)
         except OSError as err:
             if err.errno in _NO_CLONE:
-                raise Unsuitable("the file system cannot clone") from err
+                file.can_clone = False
+                raise Unsuitable(_CANNOT_CLONE) from err
             raise
         for write in writes_around(file.backend, plan, offset):
             new.write_at(write.offset, write.payload)
         new.truncate(plan.new_size)
 
-    return _replaced(file, fill)
+    return rewrite(file, fill)
 
 
 def copy(file: OpenFile, plan: Plan) -> MovableBackend:
-    """Make a new file with copies of the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
+    """Make a new file with copies of the blocks.  Raises ``Unsuitable``, and the errors of ``open_gap``."""
     move = plan.checked_move
     needed, free = plan.new_size + _MARGIN, file.folder.free()
     if free < needed:
@@ -224,15 +223,7 @@ def copy(file: OpenFile, plan: Plan) -> MovableBackend:
         for write in plan.writes:
             new.write_at(write.offset, write.payload)
 
-    return _replaced(file, fill)
-
-
-def rewrite(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
-    """Replace the file by an empty one that ``fill`` writes.
-
-    Raises ``Unsuitable``, and the errors of ``gap.open_gap``.
-    """
-    return _replaced(file, fill)
+    return rewrite(file, fill)
 
 
 def _covers(plan: Plan, stop: int) -> bool:
@@ -240,10 +231,10 @@ def _covers(plan: Plan, stop: int) -> bool:
     return any(write.offset == 0 and len(write.payload) >= stop for write in plan.writes)
 
 
-def _replaced(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
-    """Make a temporary file, fill, sync and lock it, rename it over the file, and sync the folder.
+def rewrite(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
+    """Replace the file by an empty one that ``fill`` writes, and return the new file.
 
-    Returns the new file.
+    Raises ``Unsuitable``, and the errors of ``open_gap``.
     """
     why = file.folder.why_kept(file.backend.name)
     if why:
@@ -262,17 +253,21 @@ def _replaced(file: OpenFile, fill: Callable[[MovableBackend], None]) -> Movable
 
 def _made(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBackend:
     folder, backend = file.folder, file.backend
-    temporary = _temporary(folder, backend.name)
+    with _Unsuitable(_NO_NEW_FILE, "no file can be created in the directory"):
+        temporary = create_temporary(folder, backend.name, ".tmp")
     try:
         fill(temporary)
-        _copy_attributes(folder, backend, temporary)
+        with _Unsuitable(_NO_NEW_FILE, "a new file would get another owner"):
+            folder.copy_attributes(backend, temporary)
         temporary.sync()  # invariant 5
         if folder.signature(backend.name) != file.signature:  # invariant 1
             raise file.stale()
         if not folder.lock(temporary):
             raise LockedError("another program locked the new copy", path=folder.path(temporary.name))
         file.replacing(folder.path(temporary.name))
-        return _renamed(folder, temporary, backend.name)
+        # EBUSY: it is reached by another path than the one that was mounted on
+        with _Unsuitable((errno.EBUSY,), "it is a mount point"):
+            return folder.replace(temporary, backend.name)
     except BaseException:  # also an interrupt: remove the temporary file, and raise again
         temporary.close()
         with contextlib.suppress(OSError):  # recovery removes what cannot be removed now
@@ -280,31 +275,18 @@ def _made(file: OpenFile, fill: Callable[[MovableBackend], None]) -> MovableBack
         raise
 
 
-def _renamed(folder: Folder, temporary: MovableBackend, name: str) -> MovableBackend:
-    try:
-        return folder.replace(temporary, name)
-    except OSError as err:
-        if err.errno == errno.EBUSY:  # a mount point that is reached by another path than the one that was mounted on
-            raise Unsuitable("it is a mount point") from err
-        raise
+class _Unsuitable:
+    """Raise ``Unsuitable`` with ``sentence`` for an ``OSError`` of one of ``errnos`` inside the block."""
 
+    def __init__(self, errnos: Container[int], sentence: str) -> None:
+        self._errnos, self._sentence = errnos, sentence
 
-def _temporary(folder: Folder, name: str) -> MovableBackend:
-    try:
-        return create_temporary(folder, name, ".tmp")
-    except OSError as err:
-        if err.errno in _NO_NEW_FILE:
-            raise Unsuitable("no file can be created in the directory") from err
-        raise
+    def __enter__(self) -> None:
+        pass
 
-
-def _copy_attributes(folder: Folder, source: MovableBackend, target: MovableBackend) -> None:
-    try:
-        folder.copy_attributes(source, target)
-    except OSError as err:
-        if err.errno in _NO_NEW_FILE:
-            raise Unsuitable("a new file would get another owner") from err
-        raise
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, OSError) and error.errno in self._errnos:
+            raise Unsuitable(self._sentence) from error
 
 
 def _checked_shift(plan: Plan, unit: int) -> int:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import json
 import logging
 import struct
@@ -96,13 +95,13 @@ class Journal:
             place += len(piece)
         self._backend.sync()  # invariant 2
 
-    def can_insert(self, file: MovableBackend, *, unknown: bool) -> bool:
-        """Return whether the file system of ``file`` supports insertion.
+    def can_insert(self, device: int, *, unknown: bool) -> bool:
+        """Return whether the file system of the file, on ``device``, supports insertion.
 
         The check changes the mtime, so it is done on the sidecar.  ``unknown``: the answer if that is on another file
         system, because the file is a mount point.
         """
-        if self._backend.signature().device != file.signature().device:
+        if self._backend.signature().device != device:
             return unknown
         return self._backend.can_insert()
 
@@ -254,6 +253,14 @@ def _measured(pieces: list[bytes]) -> tuple[int, int]:
 
 def _gathered(pieces: list[bytes]) -> Iterator[bytes]:
     """Join short pieces, and yield the pieces to write."""
-    for is_short, group in itertools.groupby(pieces, lambda piece: len(piece) <= _SHORT):
-        members = list(group)
-        yield from [b"".join(members)] if is_short else members
+    short: list[bytes] = []
+    for piece in pieces:
+        if len(piece) <= _SHORT:
+            short.append(piece)
+            continue
+        if short:
+            yield b"".join(short)
+        yield piece
+        short = []
+    if short:
+        yield b"".join(short)

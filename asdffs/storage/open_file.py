@@ -103,8 +103,9 @@ class OpenFile:
 
     ``journal`` is None if there is none: the file is read-only, or the user chose so.  ``signature``: the file
     as we last left it.  ``mode``: whether it may be written.  ``made``: the current change is in the file, even
-    if a later step fails.  ``replacing(path)`` is called before a new file gets the name of the old one.
-    ``moving``: held while bytes move within the file; readers wait for it.
+    if a later step fails.  ``can_clone``: False once the file system has refused to.  ``replacing(path)`` is called
+    before a new file gets the name of the old one.  ``moving``: held while bytes move within the file; readers wait
+    for it.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class OpenFile:
         self.signature = known or backend.signature()
         self.moving = RankedLock(scheduler, Rank.MOVE)
         self.made = False
+        self.can_clone = True
 
     @property
     def path(self) -> str:

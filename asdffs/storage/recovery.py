@@ -32,7 +32,7 @@ import re
 from typing import Final, NamedTuple
 
 from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
-from asdffs.storage.backend import Folder, MovableBackend
+from asdffs.storage.backend import Folder, MovableBackend, ReadBackend
 from asdffs.storage.journal import Journal, read_record, read_trusted
 from asdffs.storage.lock import read_owner
 from asdffs.storage.record import Kind, Record
@@ -91,8 +91,9 @@ def _settle(
         _keep_payload(folder, record, kept)
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
     names = _payload_names(record, journal)
-    with contextlib.closing(_Payload(folder, backend, record, names)) as payload:
-        completed = finish(backend, record, payload.backend)
+    payload = _payload_of(folder, backend, record, names)
+    with contextlib.nullcontext() if payload is None else contextlib.closing(payload):
+        completed = finish(backend, record, payload)
     journal.retire()
     for name in names:
         with contextlib.suppress(FileNotFoundError):
@@ -110,31 +111,26 @@ def _payload_names(record: Record, journal: Journal) -> list[str]:
     return [] if record.fill is None else [record.fill.name, journal.name + PAYLOAD_SUFFIX]
 
 
-class _Payload:
-    """The payload of a record's fill, in the first of ``names`` that has it.
+def _payload_of(folder: Folder, backend: MovableBackend, record: Record, names: list[str]) -> ReadBackend | None:
+    """Return the payload of a record's fill, in the first of ``names`` that has it.
 
-    ``backend`` is None if there is no fill, or if the payload is lost but the file has all its bytes.  Raises
-    ``RecoveryError`` if the payload is lost and bytes are missing.
+    None if there is no fill, or if the payload is lost but the file has all its bytes.  Raises ``RecoveryError`` if
+    the payload is lost and bytes are missing.
     """
-
-    def __init__(self, folder: Folder, backend: MovableBackend, record: Record, names: list[str]) -> None:
-        self.backend = None
-        if record.fill is None:
-            return
-        fills = (record.fill._replace(name=name) for name in names)
-        found = (open_payload(folder, backend.name, fill) for fill in fills)
-        self.backend = next((payload for payload in found if payload is not None), None)
-        if self.backend is None and not is_poured(backend, record.fill):
-            raise RecoveryError(
-                f"{folder.path(record.fill.name)}, which holds the new content of a block, is missing or was "
-                f"changed; put it back, or move {folder.path(journal_name(backend.name))} away "
-                "and lose that block",
-                path=folder.path(backend.name),
-            )
-
-    def close(self) -> None:
-        if self.backend is not None:
-            self.backend.close()
+    fill = record.fill
+    if fill is None:
+        return None
+    for name in names:
+        payload = open_payload(folder, backend.name, fill._replace(name=name))
+        if payload is not None:
+            return payload
+    if not is_poured(backend, fill):
+        raise RecoveryError(
+            f"{folder.path(fill.name)}, which holds the new content of a block, is missing or was changed; put "
+            f"it back, or move {folder.path(journal_name(backend.name))} away and lose that block",
+            path=folder.path(backend.name),
+        )
+    return None
 
 
 def _keep_payload(folder: Folder, record: Record, kept: str) -> None:

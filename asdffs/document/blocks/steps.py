@@ -136,7 +136,7 @@ def _takes_room(file: OpenFile, fill: Fill) -> bool:
     It does if the file shares the bytes with another file, or if the file system copies on write.  A file system that
     cannot insert ranges is taken for one that copies on write.
     """
-    if file.journal is None or not file.journal.can_insert(file.backend, unknown=False):
+    if file.journal is None or not file.journal.can_insert(file.signature.device, unknown=False):
         return True
     try:
         extents = file.backend.extents()

@@ -196,7 +196,7 @@ class Transaction:
         from asdffs.document.blocks.steps import show_recovered  # while files can be opened
 
         self._file.check_unchanged()  # invariant 1
-        if plan.old_size != self.whole.size():
+        if plan.old_size != self.known.size:
             raise self._file.stale()
         if self._resized:
             self.sync()  # invariant 11
