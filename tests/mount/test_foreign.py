@@ -79,7 +79,7 @@ def test_what_the_asdf_library_updates_is_seen(tmp_path: Path) -> None:
 def dirty(mount: Mounted) -> int:
     """A draft that is written and not saved yet; its descriptor, and what it says."""
     fd = os.open(mount.tree, os.O_RDWR)
-    os.pwrite(fd, b"#ASDF 1.0.0\n#MINE", 0)
+    os.pwrite(fd, b"value: 9", mount.tree.read_bytes().index(b"value: 1"))
     return fd
 
 
