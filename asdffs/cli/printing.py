@@ -23,6 +23,13 @@ def say(*lines: str, file: TextIO | None = None) -> None:
         print(printable(line.removesuffix("\r"), terminal=terminal), file=stream)
 
 
+def print_json(value: object) -> None:
+    """Print ``value`` as JSON, for programs."""
+    import json  # many commands print none
+
+    print(json.dumps(value, indent=2))
+
+
 class Rows:
     """A text file for ``csv``: the standard output.  On a terminal each row is one line, and controls are escaped."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from asdffs import errors
-from asdffs.cli.printing import say
+from asdffs.cli.printing import print_json, say
 from asdffs.errors import AsdffsError, Remedy, UsageError, reason_of
 from asdffs.failures import Failure, attempt
 from asdffs.printable import as_word
@@ -266,7 +266,5 @@ def answer_each(
 
     code = for_each(((file, bound(file, out)) for file, out in files), take)
     if as_json and facts:
-        import json
-
-        print(json.dumps(facts if len(files) > 1 else facts[0], indent=2))
+        print_json(facts if len(files) > 1 else facts[0])
     return code

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from asdffs import registry
 from asdffs.cli.logs import told_here
-from asdffs.cli.printing import log_to_the_error_output, say, shown
+from asdffs.cli.printing import log_to_the_error_output, print_json, say, shown
 from asdffs.cli.results import for_each, sentence_and_code
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, NameExistsError, UsageError, ValueRefusedError
@@ -144,9 +144,7 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         catalog = registry.needed_feature("catalog")
         catalog.index_again(arguments.catalog, wanted.below, files)  # all: a link leads to what was changed
     if arguments.json:
-        import json
-
-        print(json.dumps([vars(result) for result in results], indent=2))
+        print_json([vars(result) for result in results])
     elif len(files) != 1:
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     if not arguments.json:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from asdffs import interrupts
 from asdffs.cli.arguments import SCHEMA, add_files, add_json, add_remote
 from asdffs.cli.logs import told_here
-from asdffs.cli.printing import say, shown
+from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import ExitCode, for_each, sentence_and_code, with_remedy
 from asdffs.document.opening import open_document
@@ -68,9 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     code = for_each(((path, partial(_check, path, arguments)) for path in arguments.files), take, fail)
     if arguments.json:
-        import json
-
-        print(json.dumps(results, indent=2))
+        print_json(results)
     return code
 
 

@@ -6,14 +6,13 @@ The exit codes are those of diff, cmp, h5diff and fitsdiff.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Final
 
 from asdffs.cli.arguments import add_json, add_remote
-from asdffs.cli.printing import say, shown
+from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.document.report import Progress
 from asdffs.storage.urls import shown_name
@@ -60,9 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             facts = _facts(arguments, comparison)
     same = not any(facts.values())
     if arguments.json:
-        print(
-            json.dumps({"a": shown_name(arguments.a), "b": shown_name(arguments.b), "same": same, **facts}, indent=2)
-        )
+        print_json({"a": shown_name(arguments.a), "b": shown_name(arguments.b), "same": same, **facts})
     else:
         for line in _lines(facts):
             say(line)

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import enum
 import importlib.util
-import json
 import os
 import platform
 import shutil
@@ -21,7 +20,7 @@ from typing import Final
 
 from asdffs import __version__, registry
 from asdffs.cli.arguments import add_json
-from asdffs.cli.printing import say
+from asdffs.cli.printing import print_json, say
 from asdffs.cli.results import ExitCode
 from asdffs.cli.state_files import state_home
 from asdffs.codecs.base import id_of
@@ -94,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = [one for look in _LOOKS for one in look()]
     works = all(one.level is not Verdict.PROBLEM for one in found)
     if arguments.json:
-        print(json.dumps({"ok": works, "found": [asdict(one) for one in found]}, indent=2))
+        print_json({"ok": works, "found": [asdict(one) for one in found]})
     else:
         for one in found:
             advice = f"  ->  {one.advice}" if one.advice else ""

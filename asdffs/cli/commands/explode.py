@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 from contextlib import closing
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 from asdffs import registry
 from asdffs.cli.arguments import add_file, add_json, add_output, add_remote
 from asdffs.cli.outputs import check_alone, check_whole, mode_like
-from asdffs.cli.printing import say, shown
+from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.state_files import mirrors_of
 from asdffs.document.document import Document
@@ -59,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
             _remember(document, folder, names)
     paths = [os.path.join(arguments.directory, name) for name in names]
     if arguments.json:
-        print(json.dumps({"file": document.path, "tree": folder.path(names[0]), "blocks": len(names) - 1}, indent=2))
+        print_json({"file": document.path, "tree": folder.path(names[0]), "blocks": len(names) - 1})
     else:
         say(f"{paths[0]}" + (f", and {len(paths) - 1} blocks from {paths[1]}" if len(paths) > 1 else ""))
     return 0

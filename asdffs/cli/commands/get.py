@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.arguments import PATHS, WHERE, add_json, add_remote, add_where
-from asdffs.cli.printing import on_one_line, say
+from asdffs.cli.printing import on_one_line, print_json, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, for_each
 from asdffs.errors import UsageError
@@ -138,16 +138,14 @@ def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
 
 
 def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
-    import json
-
     names = [format_path(path) for path in paths]
     cells = [[None if cell is _MISSING else cell for cell in row.cells] for row in rows]
     objects = [row[0] if len(paths) == 1 else dict(zip(names, row, strict=True)) for row in cells]
     if len(arguments.files) > 1:
         found: Any = [{"file": row.file, "value": one} for row, one in zip(rows, objects, strict=True)]
-        print(json.dumps(found, indent=2))
+        print_json(found)
     else:  # null if the condition does not hold, or the file cannot be read
-        print(json.dumps(objects[0] if objects else None, indent=2))
+        print_json(objects[0] if objects else None)
 
 
 def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from asdffs.cli.arguments import add_json, add_remote
-from asdffs.cli.printing import say
+from asdffs.cli.printing import print_json, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, for_each
 from asdffs.errors import InvalidTreeError
@@ -64,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     work = looks_at_texts(arguments.files, remote_of(arguments), lambda text: list(_matches(text, pattern)))
     code = for_each(work, take)
     if arguments.json:
-        print(json.dumps(found, indent=2))
+        print_json(found)
     return code or (0 if found else int(ExitCode.NOT_FOUND))
 
 

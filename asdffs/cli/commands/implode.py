@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import re
@@ -13,7 +12,7 @@ from typing import Final
 from asdffs import registry
 from asdffs.cli.arguments import add_json, add_output
 from asdffs.cli.outputs import check_alone, padding_of, write_out
-from asdffs.cli.printing import say, shown
+from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.state_files import all_mirrors
 from asdffs.document.opening import open_document
 from asdffs.document.report import Progress
@@ -71,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         path = write_out(arguments, lambda folder, store: exploded.write(folder, store, room, progress), files)
     if arguments.json:
         facts = {"file": path, "blocks": len(exploded.pieces), "remote": list(exploded.remote)}
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
     else:
         say(f"{arguments.out}: {len(exploded.pieces)} blocks")
     return 0

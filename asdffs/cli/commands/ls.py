@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any, Final
 
 from asdffs.cli.arguments import add_json
 from asdffs.cli.mounts import LiveMount, live_mounts
-from asdffs.cli.printing import say
+from asdffs.cli.printing import print_json, say
 from asdffs.printable import printable
 
 SUMMARY: Final = "list mounted files"
@@ -31,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List the mounts.  Raises ``OSError``."""
     found = [_facts(one) for one in live_mounts()]
     if arguments.json:
-        print(json.dumps(found, indent=2))
+        print_json(found)
     elif sys.stdout.isatty() and found:
         from rich import print as show
 

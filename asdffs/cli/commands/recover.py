@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from contextlib import closing
 from typing import Final
 
 from asdffs import interrupts
 from asdffs.cli.arguments import add_file, add_json
-from asdffs.cli.printing import say
+from asdffs.cli.printing import print_json, say
 from asdffs.cli.results import ExitCode
 from asdffs.cli.state_directory import Past, StateDirectory, tell_the_past
 from asdffs.document.opening import open_document
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = os.path.join(*resolve(arguments.file))
     past = recover(path)
     if arguments.json:
-        print(json.dumps({"file": path, "recovered": past.sentences, "kept": past.kept}, indent=2))
+        print_json({"file": path, "recovered": past.sentences, "kept": past.kept})
     else:
         say(*(f"{path}: {sentence}" for sentence in past.sentences or ["nothing to recover"]))
     return ExitCode.EDITS_KEPT if past.kept else ExitCode.OK

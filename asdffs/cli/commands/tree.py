@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, add_json, add_remote
-from asdffs.cli.printing import say
+from asdffs.cli.printing import print_json, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.trees import as_yaml, print_outline
 from asdffs.document.scanning import read_text
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.depth is not None:
         node = cut(node, arguments.depth)
     if arguments.json:
-        print(json.dumps(for_json(node), indent=2))
+        print_json(for_json(node))
     elif outlined:
         print_outline(node)
     else:
