@@ -18,7 +18,6 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
 from typing import Any, Final, NoReturn
 
 from asdffs import interrupts
@@ -92,17 +91,9 @@ def raise_at_signals() -> None:
         return
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _raise)
+            signal.signal(number, lambda number, _: interrupts.note(EndedError(number)))
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _interrupt)
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    interrupts.note(EndedError(number))
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    interrupts.note(KeyboardInterrupt())
+        signal.signal(signal.SIGINT, lambda *_: interrupts.note(KeyboardInterrupt()))
 
 
 def die_of(number: int) -> NoReturn:

@@ -19,6 +19,7 @@ from asdffs.cli.state_files import (
     LockedDirectory,
     Owner,
     identity_of,
+    is_left,
     lock_directory,
     owner_of,
     paths_in,
@@ -79,7 +80,7 @@ class StateDirectory:
             owner = owner_of(place)
             if owner.is_file(file, identity):
                 self._directories += filter(None, [_lock_soon(place)])
-            elif owner.path == path and _is_left(place):
+            elif owner.path == path and is_left(place):
                 said.append(_told_work(place))
         if not self._directories:
             self._directories.append(_reopened(file, identity) or _made(identity))
@@ -157,27 +158,6 @@ def _lock_soon(place: str) -> LockedDirectory | None:
             return directory
         time.sleep(_PAUSE)
     return None
-
-
-def work_of_killed(path: str) -> list[str]:
-    """Return the state directories in which killed processes left work of a user on the file at ``path``.
-
-    Raises ``OSError``.
-    """
-    identity = identity_of(path)
-    return [
-        place for place in paths_in(state_place("open")) if identity in owner_of(place).identities and _is_left(place)
-    ]
-
-
-def _is_left(place: str) -> bool:
-    """Return whether a killed process left work of a user in ``place``."""
-    directory = lock_directory(place)
-    if directory is None:
-        return False
-    has_work = directory.has_work()
-    directory.close()
-    return has_work
 
 
 def _told_work(place: str) -> str:

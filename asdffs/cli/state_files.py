@@ -279,6 +279,27 @@ def all_mirrors() -> list[str]:
     return paths_in(state_place("mirrors"))
 
 
+def work_of_killed(path: str) -> list[str]:
+    """Return the state directories in which killed processes left work of a user on the file at ``path``.
+
+    Raises ``OSError``.
+    """
+    identity = identity_of(path)
+    return [
+        place for place in paths_in(state_place("open")) if identity in owner_of(place).identities and is_left(place)
+    ]
+
+
+def is_left(place: str) -> bool:
+    """Return whether a killed process left work of a user in ``place``."""
+    directory = lock_directory(place)
+    if directory is None:
+        return False
+    has_work = directory.has_work()
+    directory.close()
+    return has_work
+
+
 def remove_unused_states() -> None:
     """Remove state that nobody used for long.  What cannot be removed stays, and is logged."""
     home, now = os.path.join(state_home(), "asdffs"), time.time()

@@ -15,12 +15,12 @@ from asdffs.cli.logs import told_here
 from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import ExitCode, for_each, sentence_and_code, with_remedy
+from asdffs.cli.state_files import work_of_killed
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, Remedy
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.own_files import own_directory
 from asdffs.storage.recovery import find_leftovers
 from asdffs.storage.urls import is_remote
 from asdffs.workflows.checking import Finding, Level, check_document
@@ -103,42 +103,31 @@ def _facts(finding: Finding, path: str) -> dict[str, Any]:
 
 
 def _find(path: str, arguments: argparse.Namespace) -> list[Finding]:
-    document = open_to_read(path, arguments)
-    try:
-        with shown(document.report.progress.facts, f"checking {path}"):
-            return [*check_document(document, deep=arguments.deep, schema=arguments.schema), *_leftovers(path)]
-    finally:
-        document.close()
+    with (
+        closing(open_to_read(path, arguments)) as document,
+        shown(document.report.progress.facts, f"checking {path}"),
+    ):
+        return [*check_document(document, deep=arguments.deep, schema=arguments.schema), *_leftovers(path)]
 
 
 def _leftovers(path: str) -> list[Finding]:
+    """Return findings about what a crash, or a killed mount, left beside the file and in the state directory."""
     if is_remote(path):
         return []
     directory, name = resolve(path)
     folder = FileFolder(directory)
-    store = folder.open(name, writable=False)
-    try:
-        found = find_leftovers(folder, store)
-    finally:
-        store.close()
+    with closing(folder.open(name, writable=False)) as backend:
+        found = find_leftovers(folder, backend)
+    sentence = "a mount that was killed left unsaved edits in"
     return [
         *(
             Finding(Level.NOTE if left.kept else Level.WARNING, left.sentence, repairable=left.repairable)
             for left in found
         ),
-        *_unsaved(os.path.join(directory, name)),
-    ]
-
-
-def _unsaved(path: str) -> list[Finding]:
-    """Return findings about edits of a killed mount that are still in the state directory."""
-    if not os.path.isdir(os.path.join(own_directory("XDG_STATE_HOME", ".local/state"), "asdffs", "open")):
-        return []
-    from asdffs.cli.state_directory import work_of_killed  # slow to import
-
-    return [
-        Finding(Level.WARNING, f"a mount that was killed left unsaved edits in {place}", remedy=Remedy.RECOVER)
-        for place in work_of_killed(path)
+        *(
+            Finding(Level.WARNING, f"{sentence} {place}", remedy=Remedy.RECOVER)
+            for place in work_of_killed(os.path.join(directory, name))
+        ),
     ]
 
 

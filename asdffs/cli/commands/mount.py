@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from asdffs import interrupts, registry
@@ -126,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     if options.schema:
         check_available()
     options = options._replace(remote=remote_of(arguments, options.remote))
-    path = _path_of(arguments.file, options)
+    path = _path_of(arguments.file)
     mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
     if options.log is not None:
@@ -134,15 +135,15 @@ def run(arguments: argparse.Namespace) -> int:
         options = options._replace(log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
     _check_device()
     _check_helper()
-    serve_it = _serve_archive if os.path.isdir(path) else _serve_file
-    options = options if serve_it is _serve_archive else downgraded(options, path, arguments.options)
+    archive = os.path.isdir(path)
+    options = options if archive else downgraded(options, path, arguments.options)
     claim = _claim(mountpoint, arguments.mountpoint)
     state = StateDirectory(options.spool, private=options.read_only)
-    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), state)
+    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), state, archive)
 
     def work(ready: Callable[[], None]) -> int:
         with interrupts.critical():  # while it serves, signals end the mount
-            serve_it(waiting, lambda: _give_up(claim, ready))
+            _serve(waiting, lambda: _give_up(claim, ready))
         return 0
 
     if arguments.foreground or arguments.debug or arguments.systemd:
@@ -167,9 +168,10 @@ class _Waiting(NamedTuple):
     options: MountOptions
     binding: Any
     state: StateDirectory
+    archive: bool
 
 
-def _path_of(given: str, options: MountOptions) -> str:
+def _path_of(given: str) -> str:
     """Return the absolute path of what to mount, or its URL.  Raises as ``resolve``, ``UsageError``."""
     if is_remote(given):
         return given
@@ -180,12 +182,7 @@ def _path_of(given: str, options: MountOptions) -> str:
 
 def _claim(mountpoint: str, given: str) -> int:
     """Open the mount point, and keep other mounts of ours from it until it is one.  Raises ``MountError``."""
-    claim = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as err:
-        os.close(claim)
-        raise MountError("another asdffs is mounting there just now", path=given) from err
+    claim = _locked(mountpoint, MountError("another asdffs is mounting there just now", path=given))
     if filesystem_of(mountpoint) == OWN:  # it was quicker, after we had looked
         os.close(claim)
         raise _mounted_already(given)
@@ -205,68 +202,68 @@ def _say_mounted(sentence: str, *, quiet: bool) -> None:
         say(sentence, file=sys.stderr)
 
 
-def _say_leaving(path: str) -> None:
-    notify("STOPPING=1", f"STATUS=finishing {path}")
-
-
-def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
+def _serve(waiting: _Waiting, ready: Callable[[], None]) -> None:
+    """Mount what is waiting, and serve it until it is unmounted."""
     binding, loop = load_binding(waiting.binding), Loop()
+    opened = _opened_archive if waiting.archive else _opened_file
+    try:
+        with opened(waiting, binding, loop) as (content, site):
+            leaving = f"STATUS=finishing {shown_name(waiting.path)}"
+            serve(content, site, binding, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
+    finally:
+        remove_unused_states()
+
+
+@contextlib.contextmanager
+def _opened_file(waiting: _Waiting, binding: Any, loop: Loop) -> Iterator[tuple[Any, Any]]:
+    """Open a file, and close it after it was served."""
     opened = open_for_mount(waiting.path, waiting.options, loop, waiting.state)
     try:
         opened.keep_the_past()
         interrupts.check()
         site = site_of(waiting.mountpoint, waiting.options, opened.places, binding, loop)
-        serve(
-            FileContent(opened, site),
-            site,
-            binding,
-            ready=ready,
-            leaving=lambda: _say_leaving(shown_name(waiting.path)),
-        )
+        yield FileContent(opened, site), site
     finally:
         opened.close()
-        remove_unused_states()
 
 
-def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
-    binding, loop, options, path = load_binding(waiting.binding), Loop(), waiting.options, waiting.path
-    lock, state = _lock_archive(path, options), waiting.state
-    try:
+@contextlib.contextmanager
+def _opened_archive(waiting: _Waiting, binding: Any, loop: Loop) -> Iterator[tuple[Any, Any]]:
+    """Lock a directory against other writing mounts, and give it free after it was served.
+
+    Raises ``LockedError``.
+    """
+    path, options, state = waiting.path, waiting.options, waiting.state
+
+    def open_file(folder: FileFolder, name: str) -> OpenedFile:
+        file = folder.path(name)
+        return open_for_mount(file, downgraded(options, file, []), loop, folder=folder)
+
+    with contextlib.ExitStack() as stack:
         if not options.read_only:
-            state.claim(path, lambda: lock)
-        state.begin()
-        site = site_of(waiting.mountpoint, options, state.places, binding, loop)
-
-        def open_file(folder: FileFolder, name: str) -> OpenedFile:
-            file = folder.path(name)
-            return open_for_mount(file, downgraded(options, file, []), loop, folder=folder)
-
-        serve(
-            registry.needed_feature("archive").archive_content(path, state.places, open_file, site),
-            site,
-            binding,
-            ready=ready,
-            leaving=lambda: _say_leaving(shown_name(path)),
-        )
-    finally:
-        state.release()  # each file has its own
-        state.close()
-        os.close(lock)
-        remove_unused_states()
+            sentence = "another asdffs has mounted this directory for writing"
+            lock = _locked(path, LockedError(sentence, path=path, remedy=Remedy.UMOUNT))
+            stack.callback(os.close, lock)
+        try:
+            if not options.read_only:
+                state.claim(path, lambda: lock)
+            state.begin()
+            site = site_of(waiting.mountpoint, options, state.places, binding, loop)
+            archive = registry.needed_feature("archive")
+            yield archive.archive_content(path, state.places, open_file, site), site
+        finally:
+            state.release()  # each file has its own
+            state.close()
 
 
-def _lock_archive(path: str, options: MountOptions) -> int:
-    """Return a descriptor that keeps other writing mounts from this directory.  Raises ``LockedError``."""
-    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    if options.read_only:
-        return lock
+def _locked(directory: str, refusal: AsdffsError) -> int:
+    """Open a directory and lock it.  Raises ``refusal`` if another process has locked it."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as err:
         os.close(lock)
-        raise LockedError(
-            "another asdffs has mounted this directory for writing", path=path, remedy=Remedy.UMOUNT
-        ) from err
+        raise refusal from err
     return lock
 
 
