@@ -30,11 +30,6 @@ def syntax_error(err: yaml.YAMLError, text: str) -> InvalidTreeError:
     return invalid_at(problem or "not YAML", mark)
 
 
-def not_utf8(text: bytes, err: UnicodeDecodeError) -> InvalidTreeError:
-    """Return the error for a tree that is not UTF-8."""
-    return InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1)
-
-
 def nested_too_deep(line: int | None) -> InvalidTreeError:
     """Return the error for a tree that is nested too deep; ``line`` from 1."""
     return InvalidTreeError(TOO_DEEP, line=line)

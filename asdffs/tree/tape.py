@@ -25,7 +25,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import DEPTH
-from asdffs.tree.syntax import TOO_DEEP, invalid_at, not_utf8, syntax_error
+from asdffs.tree.syntax import TOO_DEEP, invalid_at, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -90,26 +90,6 @@ class Tape:
     ``tags``, ``anchors``: of the rows that have one.  ``aliases``: the rows that are aliases, in order, and for each
     the row that it stands for.  ``prefix``: the directives before the document, with ``---``.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_anchored",
-        "_blocks",
-        "_breaks",
-        "_documents",
-        "_last_end",
-        "_open",
-        "aliases",
-        "anchors",
-        "end",
-        "kind",
-        "next",
-        "prefix",
-        "start",
-        "tags",
-        "targets",
-        "text",
-    )
 
     def __init__(self, text: bytes | str, go_on: Callable[[], bool] = lambda: True) -> None:
         """Parse ``text``; ``go_on()`` is called every few thousand nodes.
@@ -361,7 +341,7 @@ def decoded(text: bytes) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as err:
-        raise not_utf8(text, err) from err
+        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
 
 
 def with_replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
