@@ -161,8 +161,8 @@ class Names:
         """Give a file another name.  Raises ``CrossViewError``, and as ``create``."""
         with self._staging.guard(node):
             folder = self._free(above, name)
-            if folder.closed != (node.folder is not None and node.folder.closed):
-                raise CrossViewError("a hard link cannot lead into or out of this view", path=name)
+            if not folder.closed and node.folder is not None and node.folder.closed:
+                raise CrossViewError("a hard link cannot lead out of this view", path=name)
             folder.link(node, name)
 
     def unlink(self, above: Node, name: str) -> None:
