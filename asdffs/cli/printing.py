@@ -5,6 +5,7 @@ A progress bar appears on a terminal for work that takes longer than a second; e
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import sys
@@ -28,6 +29,14 @@ def print_json(value: object) -> None:
     import json  # many commands print none
 
     print(json.dumps(value, indent=2))
+
+
+def say_or_json(arguments: argparse.Namespace, facts: Any, *lines: str) -> None:
+    """Print ``facts`` as JSON if ``--json`` was given, else ``lines``."""
+    if arguments.json:
+        print_json(facts)
+    else:
+        say(*lines)
 
 
 class Rows:

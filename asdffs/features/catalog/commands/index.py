@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import re
@@ -13,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from asdffs.cli.arguments import CATALOG, add_json, add_remote
-from asdffs.cli.printing import counted, say
+from asdffs.cli.printing import counted, say_or_json
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode
 from asdffs.errors import MissingFileError, UsageError
@@ -92,10 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _export(arguments, path, roots, part)
     with _way_of(arguments) as way:
         done = indexed(path, roots, way, part, forget=arguments.forget)
-    if arguments.json:
-        print(json.dumps({"catalog": path, **done._asdict()}, indent=2))
-    else:
-        say(f"{path}: {_told(done)}")
+    say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {_told(done)}")
     if done.unread:
         logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, BROKEN)
     return _code_of(done)
@@ -112,11 +108,8 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
     with open_catalog(path, writable=True) as catalog, writing(path):
         merged = sum(catalog.merge(part) for part in parts)
         count, unread = catalog.counts()
-    if arguments.json:
-        facts = Indexed(found=count, read=merged, unread=unread, removed=0, kept=0, absent=0)._asdict()
-        print(json.dumps({"catalog": path, **facts}, indent=2))
-    else:
-        say(f"{path}: {count} files, {merged} merged")
+    done = Indexed(found=count, read=merged, unread=unread, removed=0, kept=0, absent=0)
+    say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {count} files, {merged} merged")
     return int(ExitCode.OK)
 
 
@@ -134,10 +127,8 @@ def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], pa
             code = _code_of(indexed(path, roots, way, part, forget=arguments.forget))
     with open_catalog(path, writable=False) as catalog, counted("writing", "writing Parquet") as note:
         count, values = export(catalog, roots, sink, note, choice)
-    if arguments.json:
-        print(json.dumps({"catalog": path, "parquet": target, "written": count, "values": values}, indent=2))
-    else:
-        say(f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
+    facts = {"catalog": path, "parquet": target, "written": count, "values": values}
+    say_or_json(arguments, facts, f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
     if values:
         logger.warning("%s: %d values are in the table 'values': there are more paths than columns", target, values)
     return code

@@ -6,14 +6,13 @@ Each action imports only what it needs, so that packing a store takes little lon
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.cli.arguments import add_command, add_json, add_output
-from asdffs.cli.printing import say, shown
+from asdffs.cli.printing import say_or_json, shown
 from asdffs.cli.results import ExitCode
 from asdffs.document.report import Progress
 from asdffs.errors import UsageError
@@ -121,7 +120,8 @@ def _pack(arguments: argparse.Namespace) -> int:
     with shown(progress.facts, f"packing {arguments.file}"), progress.over("packing", packing.size) as step:
         path = write_out(arguments, lambda folder, store: packing.write(folder, store, padding, step), packing.paths)
     facts = {"file": path, "blocks": len(packing.blocks), "files": len(packing.files.contents)}
-    return _say(arguments, facts, f"{arguments.out}: {facts['files']} files, {facts['blocks']} blocks")
+    say_or_json(arguments, facts, f"{arguments.out}: {facts['files']} files, {facts['blocks']} blocks")
+    return ExitCode.OK
 
 
 def _unpack(arguments: argparse.Namespace) -> int:
@@ -141,7 +141,8 @@ def _unpack(arguments: argparse.Namespace) -> int:
             mode = mode_like(document.path, into=os.path.dirname(os.path.realpath(arguments.out)))
             unpack(document, store.files, arguments.out, step, mode=mode, durable=arguments.sync)
     facts = {"store": os.path.realpath(arguments.out), "files": len(store.files.contents)}
-    return _say(arguments, facts, f"{arguments.out}: {facts['files']} files")
+    say_or_json(arguments, facts, f"{arguments.out}: {facts['files']} files")
+    return ExitCode.OK
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -163,14 +164,9 @@ def _judge(arguments: argparse.Namespace, files: Files, known: list[Fault]) -> i
     with shown(progress.facts, f"checking {arguments.file}"), progress.over("checking", total) as step:
         faults = [*known, *check_store(files, step)]
     ok = all(fault.kept for fault in faults)
-    if arguments.json:
-        facts = {"store": arguments.file, "ok": ok, "faults": [_shown(fault) for fault in faults]}
-        print(json.dumps(facts, indent=2))
-    else:
-        for fault in faults:
-            say(f"{files.shown(fault.path)}: {'note: ' if fault.kept else ''}{fault.sentence}")
-        if not faults:
-            say(f"{arguments.file}: nothing wrong")
+    told = [f"{files.shown(one.path)}: {'note: ' if one.kept else ''}{one.sentence}" for one in faults]
+    facts = {"store": arguments.file, "ok": ok, "faults": [_shown(fault) for fault in faults]}
+    say_or_json(arguments, facts, *(told or [f"{arguments.file}: nothing wrong"]))
     return ExitCode.OK if ok else ExitCode.NOT_ASDF
 
 
@@ -194,12 +190,5 @@ def _init(arguments: argparse.Namespace) -> int:
         folder = FileFolder(os.path.dirname(path))
         mode = mode_of_copy((), folder.directory)
         write_new(folder, os.path.basename(path), new_store((major, minor)), durable=True, mode=mode)
-    return _say(arguments, {"file": path}, f"{arguments.file}: an empty store")
-
-
-def _say(arguments: argparse.Namespace, facts: dict[str, Any], sentence: str) -> int:
-    if arguments.json:
-        print(json.dumps(facts, indent=2))
-    else:
-        say(sentence)
+    say_or_json(arguments, {"file": path}, f"{arguments.file}: an empty store")
     return ExitCode.OK
