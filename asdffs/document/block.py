@@ -167,7 +167,7 @@ class Block:
         with contextlib.suppress(OSError):  # the decoded content may be too large for the spool
             found = self.read_extent(0, size) if size else b""
             if isinstance(found, Extent) and found.length == size:
-                return self._file.pins.map(self.number, found)
+                return self._file.contents.transaction.pins.map(self.number, found)
         pieces = (self.read_at(place, min(_READ_AT_ONCE, size - place)) for place in range(0, size, _READ_AT_ONCE))
         return memoryview(b"".join(pieces))
 

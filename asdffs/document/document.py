@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.document.arrays.index import ArrayIndex
 from asdffs.document.block import Blocks
-from asdffs.document.blocks.transaction import Foreign, Transaction
+from asdffs.document.blocks.transaction import Foreign
 from asdffs.document.for_programs import ForPrograms
-from asdffs.document.linked_files import LinkedFiles
-from asdffs.document.report import Report
-from asdffs.document.state import FileState, Parts, Setup
+from asdffs.document.state import Parts
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, NoRoomError, TreeChangedError
 from asdffs.format.block_scan import drive
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import scan_layout
-from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.tree.tape import StoppedError, Tape
 
@@ -51,38 +48,17 @@ class Document(ForPrograms):
     Threads of a program may share a document: their calls run one at a time.  Each call first reads the file again
     if another program changed it; if changes of this document are pending, it raises ``StaleFileError`` instead.
     Each call raises ``ValueError`` if the document is closed, or was opened by another process.
-
-    For ``opening``: ``strict`` refuses a tree with warnings; ``schema`` refuses a tree that violates the schemas of
-    its tags; ``recovery`` is a sentence about what recovery did.
     """
 
-    def __init__(
-        self,
-        path: str,
-        parts: Parts,
-        setup: Setup,
-        *,
-        reopen: Callable[[Transaction], Parts],
-        open_other: Callable[[str, LinkedFiles[FileState]], FileState],
-        linked_files: LinkedFiles[FileState] | None = None,
-        strict: bool = False,
-        schema: bool = False,
-        recovery: str = "",
-    ) -> None:
-        super().__init__(
-            path,
-            parts,
-            setup,
-            reopen=reopen,
-            open_other=open_other,
-            linked_files=linked_files,
-            report=Report(path, setup.tell, recovery=recovery, strict=strict),
-        )
-        self._strict = strict
-        self._schema = schema
-        self._looking = RankedLock(setup.scheduler, Rank.LOOK)
-        self.blocks = Blocks(self)
-        self.arrays = ArrayIndex(self)
+    @functools.cached_property
+    def blocks(self) -> Blocks:
+        """The blocks of the file: a sequence."""
+        return Blocks(self)
+
+    @functools.cached_property
+    def arrays(self) -> ArrayIndex:
+        """The arrays of the tree: a mapping from paths."""
+        return ArrayIndex(self)
 
     @functools.cached_property
     def values(self) -> TreeMapping:
@@ -144,9 +120,9 @@ class Document(ForPrograms):
 
     def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` if the options ``strict`` or ``schema`` refuse the draft."""
-        if self._strict:
+        if self._settings.strict:
             self.fit.refuse(arrays)
-        if self._schema:
+        if self._settings.schema:
             with self.scheduler.waiting():
                 from asdffs.document.schema import check_schemas
 
@@ -197,7 +173,7 @@ class Document(ForPrograms):
         if self.embedded is None and self._needs_index():
             self._write_index()
         self.table.moved = False
-        self._transaction.note_finished()
+        self._transaction.changed = False
 
     def _needs_index(self) -> bool:
         """Return whether an index must be written; inside another file the tree and the index change together."""

@@ -6,30 +6,24 @@ Only this module chooses real files; tests pass a ``MemoryFolder`` instead.  All
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from asdffs.document.blocks.codecs import KnownCodecs
-from asdffs.document.blocks.reading import ChecksumPolicy
-from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
 from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.scanning import find_embedded, naming, place_of, resolve, scan, window_of, with_pending_record
-from asdffs.document.state import FileState, Parts, Setup
+from asdffs.document.state import FileState, Parts
+from asdffs.document.state import Settings as Settings
 from asdffs.errors import NotPermittedError
 from asdffs.format.layout import Padding
-from asdffs.limits import Budget
-from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
+from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.open_file import AUTO
 from asdffs.storage.sidecars import journal_name
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
-    from asdffs.storage.urls import RemoteOptions
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16
@@ -39,43 +33,6 @@ _LARGEST_RESERVE: Final = 128 << 20
 _LEAST_RESERVE: Final = 1 << 14
 #: Seconds for which an open waits for a daemon that is finishing the same file.
 PATIENCE = 600.0
-
-
-class Settings(NamedTuple):
-    """Settings of an open document.
-
-    ``spool``: directory for decoded blocks; None: the system's temporary directory.
-    ``spool_max``: most bytes that decoded blocks may take there; None: half of the free space.
-    ``checksums``: whether block checksums are verified and updated.
-    ``scheduler``: runs other work while the document waits.
-    ``strict``: refuse a tree that has warnings.  ``schema``: refuse a tree that violates the schemas of its tags.
-    ``growth``: the strategy that moves blocks, or ``auto``.
-    ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
-    ``replacing(path)``: called before the new file at ``path`` takes the place of this one, or when another program's
-    has done so.
-    ``noting(note)``: notes who has the file open; ``holder(path)``: returns the note of another process that has.
-    ``tell(error)``: returns the text of an error as users read it.
-    ``remote``: settings for remote files; None: the defaults.
-    ``others``: see ``LinkedFiles``; None if no other users see what the document has.
-    ``budget``: what a request may take, whatever the file says.
-    """
-
-    spool: str | None = None
-    scheduler: Scheduler = SingleThread()
-    padding: Padding = Padding()
-    spool_max: int | None = None
-    checksums: ChecksumPolicy = ChecksumPolicy()
-    strict: bool = False
-    schema: bool = False
-    growth: str = AUTO
-    journal: bool = True
-    replacing: Callable[[str], None] = lambda path: None
-    noting: Callable[[dict[str, Any]], None] = lambda note: None
-    holder: Callable[[str], dict[str, Any]] = lambda path: {}
-    tell: Callable[[Exception], str] = str
-    remote: RemoteOptions | None = None
-    others: int | None = None
-    budget: Budget = Budget()
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
@@ -136,22 +93,11 @@ def open_in_folder(
     return Document(
         folder.path(name),
         parts,
-        Setup(
-            KnownCodecs(),
-            chosen.scheduler,
-            _fitting(chosen.padding, parts.transaction.backend),
-            SpoolRoom(chosen.spool, chosen.spool_max),
-            chosen.checksums,
-            chosen.tell,
-            open_to_read,
-            chosen.others,
-            chosen.budget,
-        ),
+        chosen._replace(padding=_fitting(chosen.padding, parts.transaction.backend)),
         reopen=reopen_parts,
+        open_again=open_to_read,
         open_other=lambda path, linked_files: _open_other(path, _beside(chosen), linked_files),
         linked_files=linked_files,
-        strict=chosen.strict,
-        schema=chosen.schema,
         recovery="; ".join(story),
     )
 

@@ -165,13 +165,6 @@ class Report:
         self.error = ""
         self.corrected.update(corrected)
 
-    def note_served_again(self, conflict: str) -> None:
-        """Note that the file can be read again after another program changed it.
-
-        ``conflict``: the reason why it is not written any more; empty without a conflict.
-        """
-        self.error = conflict
-
     def note_warnings(self, warnings: tuple[str, ...]) -> None:
         """Note the warnings about the committed tree."""
         self.warnings = warnings
@@ -197,14 +190,6 @@ class Report:
         """The outcome of the mount so far."""
         cut = [*self.cut]
         return Outcome(self.kept, self.failures, self.superseded, *(([], cut) if self.strict else (cut, [])))
-
-    def note_draft(self, state: str) -> None:
-        """Note the state of the draft."""
-        self.draft = state
-
-    def note_mount(self, facts: dict[str, Any]) -> None:
-        """Note facts about the serving process."""
-        self.mount = facts
 
     def refuse(self, error: Exception) -> None:
         """Remember why something was refused, and log it, once however far ``error`` is raised."""

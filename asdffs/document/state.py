@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
-from asdffs.document.blocks.locks import Pins, await_free
+from asdffs.document.blocks.codecs import KnownCodecs
+from asdffs.document.blocks.locks import await_free
 from asdffs.document.blocks.reading import ChecksumPolicy
 from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.blocks.store import BlockStore
@@ -30,12 +30,14 @@ from asdffs.errors import StaleFileError
 from asdffs.format.container import Embedded, Region
 from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
-from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.scheduling import Rank, RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Extent, ReadFolder, RemoteFile, Signature
+from asdffs.storage.open_file import AUTO
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
     from asdffs.document.tree_fit import TreeFit
+    from asdffs.storage.urls import RemoteOptions
 
 logger = logging.getLogger(__name__)
 
@@ -50,21 +52,39 @@ class Parts(NamedTuple):
     dialect: Dialect
 
 
-class Setup(NamedTuple):
-    """The settings for the parts of a file, which are made each time the file is read.
+class Settings(NamedTuple):
+    """Settings of an open document.
 
-    ``codecs``: the codecs by their ids in block headers; ``room``: the spool room for decoded blocks; ``policy``: the
-    padding.  ``tell(error)`` returns the text of an error as users read it.  ``open_again(path)`` opens a file for
-    reading, also in another process, which finds this function by its name.  ``others``: see ``LinkedFiles``.
+    ``spool``: directory for decoded blocks; None: the system's temporary directory.
+    ``spool_max``: most bytes that decoded blocks may take there; None: half of the free space.
+    ``checksums``: whether block checksums are verified and updated.
+    ``scheduler``: runs other work while the document waits.
+    ``strict``: refuse a tree that has warnings.  ``schema``: refuse a tree that violates the schemas of its tags.
+    ``growth``: the strategy that moves blocks, or ``auto``.
+    ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
+    ``replacing(path)``: called before the new file at ``path`` takes the place of this one, or when another program's
+    has done so.
+    ``noting(note)``: notes who has the file open; ``holder(path)``: returns the note of another process that has.
+    ``tell(error)``: returns the text of an error as users read it.
+    ``remote``: settings for remote files; None: the defaults.
+    ``others``: see ``LinkedFiles``; None if no other users see what the document has.
+    ``budget``: what a request may take, whatever the file says.
     """
 
-    codecs: Mapping[bytes, Codec]
-    scheduler: Scheduler
-    policy: Padding
-    room: SpoolRoom
-    checksums: ChecksumPolicy
+    spool: str | None = None
+    scheduler: Scheduler = SingleThread()
+    padding: Padding = Padding()
+    spool_max: int | None = None
+    checksums: ChecksumPolicy = ChecksumPolicy()
+    strict: bool = False
+    schema: bool = False
+    growth: str = AUTO
+    journal: bool = True
+    replacing: Callable[[str], None] = lambda path: None
+    noting: Callable[[dict[str, Any]], None] = lambda note: None
+    holder: Callable[[str], dict[str, Any]] = lambda path: {}
     tell: Callable[[Exception], str] = str
-    open_again: Callable[[str], Any] | None = None
+    remote: RemoteOptions | None = None
     others: int | None = None
     budget: Budget = Budget()
 
@@ -77,29 +97,36 @@ class FileState:
     the lock for changes of the file; ``count_at_open``: the number of blocks when it was opened; ``made``: computed
     elements of its arrays.
 
-    Arguments: ``open_other`` opens a linked file; ``linked_files`` are those of the file that refers to this one, if
-    there is one.
+    Arguments: ``reopen(transaction)`` reads the file again after another program changed it.  ``open_again(path)``
+    opens a file for reading, also in another process, which finds this function by its name.  ``open_other`` opens a
+    linked file; ``linked_files`` are those of the file that refers to this one, if there is one.  ``recovery`` is a
+    sentence about what recovery did.
     """
 
     def __init__(
         self,
         path: str,
         parts: Parts,
-        setup: Setup,
+        settings: Settings,
         *,
         reopen: Callable[[Transaction], Parts],
+        open_again: Callable[[str], Any],
         open_other: Callable[[str, LinkedFiles[FileState]], FileState],
         linked_files: LinkedFiles[FileState] | None = None,
-        report: Report | None = None,
+        recovery: str = "",
     ) -> None:
         self.path = path
-        self.report = report or Report()
-        self.scheduler = setup.scheduler
+        self.report = Report(path, settings.tell, recovery=recovery, strict=settings.strict)
+        self.scheduler = settings.scheduler
         self.changes = Changes()
-        self.change = RankedLock(setup.scheduler, Rank.FILE)
+        self.change = RankedLock(settings.scheduler, Rank.FILE)
         self.made = MadeRoom()
-        self.budget = setup.budget
-        self._setup = setup
+        self.budget = settings.budget
+        self.open_again = open_again
+        self._settings = settings
+        self._codecs = KnownCodecs()
+        self._room = SpoolRoom(settings.spool, settings.spool_max)
+        self._looking = RankedLock(settings.scheduler, Rank.LOOK)
         self._reopen = reopen
         self._generation = 0
         self._closed = False
@@ -110,7 +137,7 @@ class FileState:
         self.outlines = Outlines(
             path, lambda: self.tree, scheduler=self.scheduler, change=self.change, changes=self.changes
         )
-        self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler, setup.others)
+        self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler, settings.others)
 
     # -- parts and bytes --------------------------------------------------
 
@@ -128,11 +155,6 @@ class FileState:
     def writable(self) -> bool:
         """Whether the file was opened for writing (mode ``r+``)."""
         return self.mode.writable
-
-    @property
-    def pins(self) -> Pins:
-        """The blocks that this program has mapped into memory."""
-        return self._transaction.pins
 
     @property
     def fit(self) -> TreeFit:
@@ -226,11 +248,6 @@ class FileState:
     # -- pending changes --------------------------------------------------
 
     @property
-    def failed(self) -> bool:
-        """Whether the mode is FAILED: nothing is written any more, and the journal stays for the next open."""
-        return bool(self.mode.failure)
-
-    @property
     def busy(self) -> bool:
         """Whether an operation is running, so that a change of the file must wait."""
         return self.change.taken or self.contents.busy
@@ -239,16 +256,6 @@ class FileState:
     def pending(self) -> bool:
         """Whether blocks were written since the file was last finished, or the mode is FAILED."""
         return self.contents.pending or bool(self.mode.failure)
-
-    @property
-    def written_blocks(self) -> tuple[int, ...]:
-        """Numbers of the blocks that were written since the file was last finished."""
-        return self.contents.written
-
-    @property
-    def uncommitted_blocks(self) -> tuple[int, ...]:
-        """Numbers of the blocks with changes that are not in the file yet."""
-        return self.contents.compressed.dirty
 
     # -- other programs ---------------------------------------------------
 
@@ -277,16 +284,6 @@ class FileState:
         whole = self._transaction.whole
         return whole.location if isinstance(whole, RemoteFile) else self.path
 
-    @property
-    def open_again(self) -> Callable[[str], Any] | None:
-        """See ``Setup``."""
-        return self._setup.open_again
-
-    @property
-    def known_signature(self) -> Signature:
-        """The signature of the file as it was read, or as our last change left it."""
-        return self._transaction.known
-
     def foreign(self) -> Foreign:
         """Return the change that another program made to the file, by its signature.  Raises ``OSError``."""
         return self._transaction.foreign()
@@ -303,7 +300,7 @@ class FileState:
         if not self.was_changed():
             return
         if self.pending:
-            self.note_conflict(_MEANWHILE)
+            self.mode.note_conflict(_MEANWHILE)
             raise StaleFileError(_MEANWHILE, path=self.path)
         self.read_again()
 
@@ -311,10 +308,6 @@ class FileState:
     def conflict(self) -> str:
         """The reason why nothing is written any more: another program changed the file; empty without a conflict."""
         return self.mode.conflict
-
-    def note_conflict(self, sentence: str) -> None:
-        """Stop all writes, because another program changed the file while a change was pending."""
-        self.mode.note_conflict(sentence)
 
     @property
     def is_remote(self) -> bool:
@@ -364,20 +357,20 @@ class FileState:
     # -- internals --------------------------------------------------------
 
     def _adopt(self, parts: Parts) -> None:
-        setup = self._setup
+        settings = self._settings
         self._transaction, self._dialect = parts.transaction, parts.dialect
         self.mode = parts.transaction.mode
         self.table = BlockTable(parts.transaction, parts.layout, self.changes)
         self.contents = BlockStore(
             parts.transaction,
             self.table,
-            setup.codecs,
-            setup.room,
-            policy=setup.policy,
+            self._codecs,
+            self._room,
+            policy=settings.padding,
             change=self.change,
             scheduler=self.scheduler,
             progress=self.report.progress,
-            checksums=setup.checksums,
+            checksums=settings.checksums,
             changes=self.changes,
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
         )
@@ -386,7 +379,7 @@ class FileState:
             self._transaction,
             self.table,
             self._dialect,
-            setup.policy,
+            settings.padding,
             scheduler=self.scheduler,
             version=self._generation,
             changes=self.changes,

@@ -100,7 +100,7 @@ class FileContent:
     def __init__(self, opened: OpenedFile, site: Site) -> None:
         self.path = opened.document.path
         self.places = opened.places
-        opened.document.report.note_mount(site.facts)
+        opened.document.report.mount = site.facts
         kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
         self._served = ServedFile(opened, site.options.shown, kernel, site.note)
         self.areas = Areas(self._served.vfs)

@@ -59,7 +59,7 @@ class ForeignChanges:
         except OSError as err:  # the directory is unreadable; the next commit will fail and report it
             logger.warning("cannot check %s for changes by other programs: %s", document.path, err.strerror)
             return True
-        if foreign is Foreign.NO or (foreign is Foreign.CHANGED and document.failed):
+        if foreign is Foreign.NO or (foreign is Foreign.CHANGED and document.mode.failure):
             return True  # a failed change of ours looks foreign, too; recovery deals with it
         if document.busy or self._keeping:
             return False
@@ -72,13 +72,13 @@ class ForeignChanges:
 
     def _conflict(self, foreign: Foreign) -> None:
         document = self._document
-        document.note_conflict(_SENTENCES[foreign])
+        document.mode.note_conflict(_SENTENCES[foreign])
         # a file that was changed in place had our written blocks; it never had those that are only in the spool
         in_place = foreign is Foreign.CHANGED
         if in_place:
-            for number in document.uncommitted_blocks:  # the file has other bytes now
+            for number in document.contents.compressed.dirty:  # the file has other bytes now
                 document.contents.detach(number)
-        failures = self._keep(document.uncommitted_blocks if in_place else document.written_blocks)
+        failures = self._keep(document.contents.compressed.dirty if in_place else document.contents.written)
         if in_place and not failures:  # else the spool has the only copy, which the end of the mount tries to keep
             self._read_again()
         kept = "; ".join((*failures, *document.report.conflict)) or "nothing had to be kept"
@@ -101,7 +101,7 @@ class ForeignChanges:
             return
         if self._unreadable:
             self._unreadable = False
-            document.report.note_served_again(document.conflict)
+            document.report.error = document.conflict
         self.renew()
 
     def renew(self) -> None:

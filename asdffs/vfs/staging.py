@@ -71,7 +71,7 @@ class Staging:
     @state.setter
     def state(self, state: DraftState) -> None:
         self._state = state
-        self._document.report.note_draft(state.value)
+        self._document.report.draft = state.value
 
     def concerns(self, node: Node) -> bool:
         """Return whether a commit under way may be about ``node``."""

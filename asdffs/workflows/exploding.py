@@ -127,7 +127,7 @@ def block_file(document: Document, number: int) -> ExplodedPart:
     header = block.header
     decoded = (
         not header.compressed
-        or number in document.uncommitted_blocks
+        or number in document.contents.compressed.dirty
         or document.contents.codecs.follows_tree(number)
     )
     if header.compressed and not decoded:

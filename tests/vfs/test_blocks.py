@@ -76,7 +76,7 @@ def test_a_rename_that_fails_leaves_a_compressed_block_as_it_was(tmp_path: Path)
     with failing, pytest.raises(OSError, match="full"):
         vfs.names.rename("/blocks/new", "/blocks/0000.bin")
     assert block(vfs, 0) == DATA
-    assert not document.uncommitted_blocks
+    assert not document.contents.compressed.dirty
     vfs.names.rename("/blocks/new", "/blocks/0000.bin")
     assert block(vfs, 0) == b"new content" * 50
     document.close()

@@ -86,7 +86,7 @@ class DecodedBlock:
     @property
     def kept(self) -> int:
         """Bytes that the block has in the spool."""
-        return 0 if self._in_memory else self._content.size
+        return 0 if self._in_memory else self._content.there.size
 
     @property
     def held(self) -> int:
@@ -163,7 +163,7 @@ class DecodedBlock:
 
         Lost bytes were neither decoded nor written before.  They read as zeros from now on.
         """
-        lost = 0 if self._whole else self.size - self._content.size
+        lost = 0 if self._whole else self.size - self._content.there.size
         self._decoder.stop()
         self._content.truncate(self.size)
         self._whole = True
@@ -228,7 +228,7 @@ class DecodedBlock:
 
         At the end of the block, a decoder must also have ended, which proves that no more bytes follow.
         """
-        return self._whole or (self._content.has(offset, stop) and (stop < self.size or self.ended))
+        return self._whole or (self._content.there.missing(offset, stop) is None and (stop < self.size or self.ended))
 
     def _own(self, needed: int, size: int) -> None:
         """Make the whole block dirty: from now on the spool has the valid content, not the ASDF file.
@@ -304,7 +304,7 @@ class DecodedBlock:
         """Have a decoder that comes to the first missing byte of ``[offset, stop)``, next or soon."""
         if self._retired:
             raise RetiredError
-        missing = self._content.missing(offset, stop)
+        missing = self._content.there.missing(offset, stop)
         # if nothing is missing, only the end is to be proved
         self._decoder.go_to(self.size if missing is None else missing, self._keep_rest)
 
@@ -366,7 +366,7 @@ class DecodedBlock:
         """Free room for ``more`` bytes of the spool."""
         if not self._in_memory:
             self._room.admit(self, more)
-        elif self._content.size + more > _MOST_IN_MEMORY:
+        elif self._content.there.size + more > _MOST_IN_MEMORY:
             self.free(more)
 
     def _keep(self, piece: memoryview) -> None:
@@ -375,7 +375,7 @@ class DecodedBlock:
         Some of these may have been written, and are newer.
         """
         start, stop = self._decoder.position, self._decoder.position + len(piece)
-        missing = list(self._content.missing_ranges(start, stop))
+        missing = list(self._content.there.gaps(start, stop))
         if not missing:
             return
         spool = self._content.file.fileno()

@@ -81,11 +81,6 @@ class BlockEditor:
         return Allocation(self._transaction, self._table, self._policy)
 
     @property
-    def pending(self) -> bool:
-        """Whether ``finish`` has something to do."""
-        return bool(self._edits)
-
-    @property
     def written(self) -> tuple[int, ...]:
         """Numbers of the blocks that ``finish`` has to finish, in ascending order."""
         return tuple(sorted(self._edits))

@@ -208,20 +208,15 @@ _LONG: Final = 8 << 20
 class Spooled:
     """The spool file of one block; ``create()`` opens a new one.
 
-    ``changed``: the bytes that were written and are not in the ASDF file.
+    ``there``: the bytes that the file has; ``changed``: those that were written and are not in the ASDF file.
     """
 
     def __init__(self, create: Callable[[], BinaryIO]) -> None:
         self._create = create
         self._open: BinaryIO | None = None
-        self._there = Ranges()
+        self.there = Ranges()
         self._used: dict[int, None] = {}  # numbers of segments, least recently used first
         self.changed = Ranges()
-
-    @property
-    def size(self) -> int:
-        """Bytes that are there."""
-        return self._there.size
 
     @property
     def file(self) -> BinaryIO:
@@ -229,18 +224,6 @@ class Spooled:
         if self._open is None:
             self._open = self._create()
         return self._open
-
-    def has(self, start: int, stop: int) -> bool:
-        """Return whether all bytes ``[start, stop)`` are there."""
-        return self.missing(start, stop) is None
-
-    def missing(self, start: int, stop: int) -> int | None:
-        """Return the offset of the first byte of ``[start, stop)`` that is not there; None if all are."""
-        return self._there.missing(start, stop)
-
-    def missing_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of ``[start, stop)`` that are not there."""
-        return self._there.gaps(start, stop)
 
     def use(self, start: int, stop: int) -> None:
         """Note that ``[start, stop)`` is used now."""
@@ -251,7 +234,7 @@ class Spooled:
     def add(self, start: int, stop: int) -> None:
         """Note that the file has ``[start, stop)`` now."""
         if start < stop:
-            self._there.add(start, stop)
+            self.there.add(start, stop)
             self.use(start, stop)
 
     def free(self, wanted: int, keep: tuple[int, int]) -> int:
@@ -272,7 +255,7 @@ class Spooled:
     def _punch(self, start: int, stop: int) -> int:
         """Free ``[start, stop)`` and return how many bytes of it were there."""
         punch_hole(self.file.fileno(), start, stop - start)
-        return self._there.remove(start, stop)
+        return self.there.remove(start, stop)
 
     def truncate(self, size: int) -> None:
         """Make ``[0, size)`` all that is there; bytes that were not read as zeros.  Raises ``OSError``."""
@@ -283,7 +266,7 @@ class Spooled:
     def clear(self) -> None:
         """Close the file and forget all bytes; a large file in another thread, because freeing it takes a while."""
         file, self._open = self._open, None
-        if file is not None and self.size > _LONG:
+        if file is not None and self.there.size > _LONG:
             threading.Thread(target=file.close, name="freeing", daemon=True).start()
         elif file is not None:
             file.close()
@@ -291,7 +274,7 @@ class Spooled:
 
     def _forget(self) -> None:
         self._used = {}
-        self._there.clear()
+        self.there.clear()
         self.changed.clear()
 
     def name(self, path: str) -> None:

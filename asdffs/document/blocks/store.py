@@ -40,7 +40,7 @@ class BlockStore(BlockReader):
     @property
     def pending(self) -> bool:
         """Whether ``commit_all`` or ``finish`` has something to do."""
-        return self.editor.pending or bool(self.compressed.dirty)
+        return bool(self.editor.written or self.compressed.dirty)
 
     def give_name(self, number: int, path: str) -> bool:
         """Save the uncommitted content of a compressed block as the file ``path``.

@@ -102,7 +102,8 @@ class Transaction:
     new one by default.
 
     ``pins``: the blocks that this program has mapped; they must not move.  ``moving``: the lock that is taken while
-    blocks move within the file; readers of blocks wait for it.  ``changed``: whether the file was changed.
+    blocks move within the file; readers of blocks wait for it.  ``changed``: whether the file was changed
+    since it was last finished.
     ``grown_by``: the last growth strategy.
     """
 
@@ -222,10 +223,6 @@ class Transaction:
         self._note_growth()
         sizes = plan.written, plan.old_size, plan.new_size
         logger.info("%s: committed %d bytes, size %d -> %d", self._file.path, *sizes)
-
-    def note_finished(self) -> None:
-        """Record that the file is complete: nothing needs to be done for earlier changes."""
-        self.changed = False
 
     def rewrite(self, fill: Callable[[Folder, WriteBackend], None], adopt: Callable[[], None]) -> None:
         """Replace the whole file by a new one that ``fill(folder, backend)`` writes, as ``commit``.

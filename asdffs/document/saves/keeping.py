@@ -63,11 +63,11 @@ def keep_beside(
     """
     report = document.report
     keeper = Keeper(document, spool, report.tell)
-    for number in report.unkept if document.conflict else document.uncommitted_blocks:
+    for number in report.unkept if document.conflict else document.contents.compressed.dirty:
         keeper.keep_unsaved_block(number, document)
     try:
         # after a failure, the shown text is in the file only after a recovery, so a draft equal to it is kept, too
-        committed = b"" if document.failed else document.tree.text()
+        committed = b"" if document.mode.failure else document.tree.text()
         for draft in distinct([*report.rejected, *drafts()], committed, already=report.conflict):
             keeper.keep_draft(draft, superseded=draft in report.corrected)
         for left in scratch():

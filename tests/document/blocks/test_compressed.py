@@ -105,9 +105,9 @@ def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
     content = EDITS[edit](document)
     assert whole(document, 0) == content
     assert document.pending
-    assert document.written_blocks == document.uncommitted_blocks == (0,)
+    assert document.contents.written == document.contents.compressed.dirty == (0,)
     document.blocks[0].flush(durable=False)
-    assert document.uncommitted_blocks == ()
+    assert document.contents.compressed.dirty == ()
     assert whole(document, 0) == content
     shape = b"shape: [%d]"
     document.commit_tree(document.tree.text().replace(shape % len(CONTENT), shape % len(content)))
@@ -263,7 +263,7 @@ def test_refusals() -> None:
 
 
 def room_of(document: Document) -> SpoolRoom:
-    return document._setup.room
+    return document._room
 
 
 @pytest.mark.long

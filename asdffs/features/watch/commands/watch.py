@@ -295,7 +295,9 @@ class _Watching:
     def _remember(self, carrying: str = "", trees: tuple[str, ...] = ()) -> None:
         mirror = self._mirror
         seen = {name: found for name, found in mirror.seen.items() if name not in mirror.trouble}
-        record = MirrorRecord(mirror.folder.directory, self._document.known_signature, seen, carrying, trees)
+        record = MirrorRecord(
+            mirror.folder.directory, self._document.contents.transaction.known, seen, carrying, trees
+        )
         record.write(self._places.mirrors)
 
     def _announce(self, name: str, text: bytes) -> None:
