@@ -89,7 +89,7 @@ def _made(place: str) -> int:
     return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
-def told_here(*modules: str) -> None:
+def silence(*modules: str) -> None:
     """Log no warnings of these modules: the command itself prints what they tell."""
     for module in modules:
         logging.getLogger(module).setLevel(logging.ERROR)

@@ -126,10 +126,10 @@ def _is_text(value: Any) -> bool:
 
 def live_mounts() -> list[LiveMount]:
     """Return all mounts, each asked, in the order in which they were mounted."""
-    return asked([LiveMount(mount) for mount in _asdffs_mounts()])
+    return ask_mounts([LiveMount(mount) for mount in _asdffs_mounts()])
 
 
-def asked(found: list[LiveMount]) -> list[LiveMount]:
+def ask_mounts(found: list[LiveMount]) -> list[LiveMount]:
     """Ask these mounts, all within the time that one may take, and return them.  There must be no other threads."""
     pipes = {_start(one.mount): one for one in found}
     answers: dict[int, bytes] = dict.fromkeys(pipes, b"")
@@ -221,7 +221,7 @@ def _wait_for(child: int, said: int, found: Mount) -> int:
                 sys.stderr.buffer.write(piece)
                 sys.stderr.flush()
                 continue
-            (one,) = asked([LiveMount(found)])
+            (one,) = ask_mounts([LiveMount(found)])
             now = one.status.get("progress")
             since, before = (time.monotonic() if now and now != before else since), now
             if time.monotonic() - since > _STILL:

@@ -147,7 +147,7 @@ ADVICE: Final = {
 }
 
 
-def told(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
     """Return the error as a user reads it: the sentence, and what helps."""
     if isinstance(error, AsdffsError):
         return f"{error}{_joined(error.remedy, error.block, error.path)}"
@@ -188,7 +188,7 @@ def _as_typed(named: Any, file: str | None) -> Any:
 def sentence_and_code(file: str | None, err: AsdffsError | OSError) -> tuple[str, ExitCode]:
     """Return the error about ``file`` as users read it, and its exit code."""
     name_file(err, file)
-    return told(err), exit_code_of(err) if isinstance(err, AsdffsError) else ExitCode.UNFINISHED
+    return sentence_of(err), exit_code_of(err) if isinstance(err, AsdffsError) else ExitCode.UNFINISHED
 
 
 def failed(file: str | None, err: AsdffsError | OSError) -> ExitCode:

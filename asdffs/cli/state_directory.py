@@ -199,21 +199,21 @@ def _move_into(old: str, new: str) -> None:
         os.rmdir(old)
 
 
-class Past(NamedTuple):
+class Recovered(NamedTuple):
     """Results of the last mount.  ``sentences``: for the user.  ``kept``: paths of files saved beside the file."""
 
     sentences: list[str]
     kept: list[str]
 
 
-def tell_the_past(document: Document, state: StateDirectory) -> Past:
+def recover_edits(document: Document, state: StateDirectory) -> Recovered:
     """Claim the state directory, and save drafts and scratch of earlier mounts beside the file.
 
     Return the sentences to print.  The caller has the lock of the file.  Raises ``UnfinishedError`` if something
     cannot be saved, ``OSError``.
     """
     kept: list[str] = []
-    return Past(list(_told(document, state, kept)), kept)
+    return Recovered(list(_told(document, state, kept)), kept)
 
 
 def take_report(report: str, *, folder: int | None = None, file: str | None = None) -> Outcome | None:

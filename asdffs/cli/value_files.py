@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from asdffs import registry
-from asdffs.cli.logs import told_here
+from asdffs.cli.logs import silence
 from asdffs.cli.printing import log_to_the_error_output, print_json, say, shown
 from asdffs.cli.results import for_each, sentence_and_code
 from asdffs.document.scanning import read_text
@@ -52,7 +52,7 @@ def chosen_files(arguments: argparse.Namespace) -> list[str]:
 _SHORT = 60
 
 
-class Wanted(NamedTuple):
+class Task(NamedTuple):
     """What to do with each file.  Other processes get a copy.
 
     ``notes``: changes to take back, instead of making ``changes``.  ``record``: the file to append notes to, or
@@ -92,14 +92,14 @@ class Result:
         return self
 
 
-def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Wanted:
+def task_of(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Task:
     """Return what the options of a command ask for.  Raises ``UsageError``, ``NameExistsError``, ``OSError``."""
     if arguments.where is not None:
         parse_condition(arguments.where)  # refused before any file is touched
     record = os.path.realpath(arguments.record) if arguments.record and not arguments.dry_run else ""
     if record:
         _create(record, arguments.record)
-    return Wanted(
+    return Task(
         arguments.command,
         tuple(changes),
         rules=rules,
@@ -119,11 +119,11 @@ def _create(record: str, name: str) -> None:
         raise NameExistsError("already exists; give --record another name", path=name) from err
 
 
-def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wanted) -> int:
+def change_files(arguments: argparse.Namespace, files: Sequence[str], task: Task) -> int:
     """Change each of ``files`` and print what happened; return the exit code."""
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs}: give a number of processes from 1 on")
-    if wanted.schema:
+    if task.schema:
         from asdffs.document.schema import check_available
 
         check_available()
@@ -135,18 +135,18 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         return result.code
 
     with (
-        shown(lambda: [_progress(len(results), len(files))], f"{wanted.command} in {len(files)} files"),
-        closing(_work(files, wanted, arguments.jobs)) as work,  # an interrupt, too, ends the processes
+        shown(lambda: [_progress(len(results), len(files))], f"{task.command} in {len(files)} files"),
+        closing(_work(files, task, arguments.jobs)) as work,  # an interrupt, too, ends the processes
     ):
         code = for_each(work, take, lambda path, err: take(path, Result(path).failed(err)))
-    _remove_empty(wanted.record)
-    if wanted.below and any(one.changed for one in results):
+    _remove_empty(task.record)
+    if task.below and any(one.changed for one in results):
         catalog = registry.needed_feature("catalog")
-        catalog.index_again(arguments.catalog, wanted.below, files)  # all: a link leads to what was changed
+        catalog.index_again(arguments.catalog, task.below, files)  # all: a link leads to what was changed
     if arguments.json:
         print_json([vars(result) for result in results])
     elif len(files) != 1:
-        say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
+        say(_summary(results, dry_run=task.dry_run), file=sys.stderr if task.dry_run else sys.stdout)
     if not arguments.json:
         _tell_notes(results)
     return code
@@ -164,34 +164,34 @@ def _progress(done: int, total: int) -> dict[str, Any]:
     return {"operation": "", "block": None, "done": done, "total": total, "unit": "files"}
 
 
-def _work(files: Sequence[str], wanted: Wanted, jobs: int) -> Generator[tuple[str, Callable[[], Result]]]:
+def _work(files: Sequence[str], task: Task, jobs: int) -> Generator[tuple[str, Callable[[], Result]]]:
     """Yield each file with what returns its result."""
     if jobs == 1 or len(files) == 1:
-        yield from ((path, partial(change_file, path, wanted)) for path in files)
+        yield from ((path, partial(change_file, path, task)) for path in files)
         return
     from asdffs.workers.pool import worker_processes
 
     begin = partial(log_to_the_error_output, logging.getLogger().level)
     with worker_processes(min(jobs, len(files)), complete=True, begin=begin) as pool:
-        yield from [(path, pool.submit(change_file, path, wanted).result) for path in files]
+        yield from [(path, pool.submit(change_file, path, task).result) for path in files]
 
 
-def change_file(path: str, wanted: Wanted) -> Result:
+def change_file(path: str, task: Task) -> Result:
     """Change one file; an error is part of the result."""
     result = Result(path)
-    found = attempt(lambda: _change(path, wanted, result))
+    found = attempt(lambda: _change(path, task, result))
     return result.failed(found.error) if isinstance(found, Failure) else result
 
 
-def _change(path: str, wanted: Wanted, result: Result) -> None:
+def _change(path: str, task: Task, result: Result) -> None:
     text = b""
-    if wanted.where or wanted.dry_run:
+    if task.where or task.dry_run:
         text = read_text(path)
         values = Values(text)
-        if not _is_selected(values, wanted, result):
+        if not _is_selected(values, task, result):
             return
-        if wanted.dry_run:
-            new, _ = _edited(path, values.tape, wanted, result)
+        if task.dry_run:
+            new, _ = _edited(path, values.tape, task, result)
             from asdffs.workflows.comparing import unified
 
             lines = unified(text.decode().split("\n"), new.split("\n"), path, path)
@@ -202,40 +202,40 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
     from asdffs.document.opening import Settings
 
     if is_tree_of_mount(path):
-        told_here("asdffs.document.tree_fit")  # the mount warns, which knows the blocks
-    settings = Settings(schema=wanted.schema)
-    with opened_to_write(path, wanted.command, settings, stateless=True, below=wanted.below) as (document, _):
+        silence("asdffs.document.tree_fit")  # the mount warns, which knows the blocks
+    settings = Settings(schema=task.schema)
+    with opened_to_write(path, task.command, settings, stateless=True, below=task.below) as (document, _):
         now = document.tree.text()
         values = Values(now)
-        if now != text and not _is_selected(values, wanted, result):  # it was changed before it was locked
+        if now != text and not _is_selected(values, task, result):  # it was changed before it was locked
             return
-        new, notes = _edited(path, values.tape, wanted, result)
+        new, notes = _edited(path, values.tape, task, result)
         if result.edits:
             document.note_tape(values.tape)
-            _record(wanted, path, state="begun", notes=notes)
+            _record(task, path, state="begun", notes=notes)
             document.commit_tree(new.encode())
             document.finish()
-            _record(wanted, path, state="done")
+            _record(task, path, state="done")
             result.changed = True
             result.doubts = document.doubts()
 
 
-def _is_selected(values: Values, wanted: Wanted, result: Result) -> bool:
+def _is_selected(values: Values, task: Task, result: Result) -> bool:
     """Return whether ``--where`` selects a file with these values, and note it in ``result``."""
-    result.selected = not wanted.where or values.hold(parse_condition(wanted.where))
+    result.selected = not task.where or values.hold(parse_condition(task.where))
     return result.selected
 
 
-def _edited(path: str, tape: Tape, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
+def _edited(path: str, tape: Tape, task: Task, result: Result) -> tuple[str, list[Note]]:
     """Return the new text and the notes for the record, and add the edits to ``result``."""
-    if wanted.notes is not None:
-        new, taken, stayed = take_back(tape.text, wanted.notes[path])
+    if task.notes is not None:
+        new, taken, stayed = take_back(tape.text, task.notes[path])
         result.edits = [_shown(note.path, note.new, note.old, "") for note in taken]
         if stayed:
             sentence = f"{', '.join(sorted(set(stayed)))}: not what was set, because it was changed since; it stays"
             result.failed(ValueRefusedError(sentence))
         return new, []
-    changed = change_values(tape, wanted.changes, wanted.rules)
+    changed = change_values(tape, task.changes, task.rules)
     result.edits = [_shown(format_path(edit.path), edit.old, edit.new, edit.note) for edit in changed.edits]
     return changed.text, changed.notes
 
@@ -244,14 +244,14 @@ def _shown(path: str, old: str, new: str, note: str) -> dict[str, str]:
     return {"path": path, "old": old, "new": new, "note": note}
 
 
-def _record(wanted: Wanted, path: str, *, state: str, notes: Sequence[Note] = ()) -> None:
+def _record(task: Task, path: str, *, state: str, notes: Sequence[Note] = ()) -> None:
     """Append a line to the record, in one write(2).  What is begun and not done is told from the text itself."""
-    if not wanted.record:
+    if not task.record:
         return
     from json import dumps
 
     line = {"file": os.path.realpath(path), "state": state, "edits": [note._asdict() for note in notes]}
-    file = os.open(wanted.record, os.O_WRONLY | os.O_APPEND)
+    file = os.open(task.record, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(file, dumps(line).encode() + b"\n")
     finally:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from asdffs import interrupts
 from asdffs.cli.reading import stated_budget
-from asdffs.cli.results import told
-from asdffs.cli.state_directory import StateDirectory, tell_the_past
+from asdffs.cli.results import sentence_of
+from asdffs.cli.state_directory import StateDirectory, recover_edits
 from asdffs.cli.state_files import has_state, noted_holder
 from asdffs.document import preloading
 from asdffs.document.blocks.reading import ChecksumPolicy
@@ -65,14 +65,14 @@ def _opened(
     folder: FileFolder, real: str, command: str, settings: Settings, state: StateDirectory, *, typing: bool
 ) -> Iterator[tuple[Document, StateDirectory]]:
     settings = settings._replace(
-        replacing=state.note_replacement, noting=state.note_holder, holder=noted_holder, tell=told
+        replacing=state.note_replacement, noting=state.note_holder, holder=noted_holder, tell=sentence_of
     )
     if typing:
         preloading.load()
     document = open_in_folder(folder, os.path.basename(real), writable=True, settings=settings)
     try:
         if typing or has_state(real):  # under the lock, which whoever left something has given away
-            for sentence in tell_the_past(document, state).sentences:
+            for sentence in recover_edits(document, state).sentences:
                 logger.warning("%s: %s", document.path, sentence)
         elif document.report.recovery:
             logger.warning("%s: %s", document.path, document.report.recovery)
@@ -94,7 +94,7 @@ def _close(document: Document) -> None:
 
 
 class OpenedFile:
-    """An open file.  ``state``: claimed by ``keep_the_past``, if the file can be written."""
+    """An open file.  ``state``: claimed by ``recover_edits``, if the file can be written."""
 
     def __init__(self, document: Document, state: StateDirectory) -> None:
         self.document = document
@@ -102,15 +102,15 @@ class OpenedFile:
 
     @property
     def places(self) -> Places:
-        """The places, once ``keep_the_past`` has made them."""
+        """The places, once ``recover_edits`` has made them."""
         return self._state.places
 
-    def keep_the_past(self) -> None:
-        """Keep beside the file what earlier mounts left, and log it.  Raises as ``tell_the_past``."""
+    def recover_edits(self) -> None:
+        """Keep beside the file what earlier mounts left, and log it.  Raises as ``recover_edits``."""
         if not self.document.writable:
             self._state.begin()
             return
-        for sentence in tell_the_past(self.document, self._state).sentences:
+        for sentence in recover_edits(self.document, self._state).sentences:
             logger.warning("%s: %s", self.document.path, sentence)
 
     def release(self) -> None:
@@ -158,7 +158,7 @@ def open_for_mount(
         replacing=state.note_replacement,
         noting=state.note_holder,
         holder=noted_holder,
-        tell=told,
+        tell=sentence_of,
         remote=options.remote,
         others=_others(options),
         budget=stated_budget(),

@@ -31,9 +31,9 @@ class OpenedFile(Protocol):
 
     @property
     def places(self) -> Places:
-        """The places, once ``keep_the_past`` has made them."""
+        """The places, once ``recover_edits`` has made them."""
 
-    def keep_the_past(self) -> None:
+    def recover_edits(self) -> None:
         """Keep beside the file what earlier mounts left in its places.  The caller holds the main lock."""
 
     def release(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import asdffs
 from asdffs import scheduling
-from asdffs.cli.results import WORDS, told
+from asdffs.cli.results import WORDS, sentence_of
 from asdffs.document.blocks import transaction
 from asdffs.errors import NotPermittedError, Remedy
 from asdffs.scheduling import Rank, RankedLock, SingleThread
@@ -115,4 +115,4 @@ def test_only_cli_names_commands_and_options() -> None:
 def test_each_remedy_has_words() -> None:
     assert set(WORDS) == set(Remedy)
     error = NotPermittedError("it is so", path="/x", block=3, remedy=Remedy.RECOMPRESS)
-    assert told(error) == "/x: block 3: it is so; 'asdffs block /x 3 --compression zlib' stores them otherwise"
+    assert sentence_of(error) == "/x: block 3: it is so; 'asdffs block /x 3 --compression zlib' stores them otherwise"

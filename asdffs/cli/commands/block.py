@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import BinaryIO, Final
 
 from asdffs.cli.arguments import add_file, add_remote
-from asdffs.cli.logs import told_here
+from asdffs.cli.logs import silence
 from asdffs.cli.outputs import compression_notes
 from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _print(arguments)
     if arguments.stored or arguments.range is not None:
         raise UsageError("--stored and --range print a block; leave them out to change one")
-    told_here("asdffs.document.tree_fit")
+    silence("asdffs.document.tree_fit")
     with (
         _input(arguments.append if arguments.replace is None else arguments.replace) as source,
         opened_to_write(arguments.file, "block") as (document, _),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from asdffs import interrupts
 from asdffs.cli.arguments import SCHEMA, add_files, add_json, add_remote
-from asdffs.cli.logs import told_here
+from asdffs.cli.logs import silence
 from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import ExitCode, for_each, sentence_and_code, with_remedy
@@ -49,7 +49,7 @@ change and writes the block index, and says so first.
 
 def run(arguments: argparse.Namespace) -> int:
     """Check each file, and return the worst exit code."""
-    told_here("asdffs.document.tree_fit")
+    silence("asdffs.document.tree_fit")
     if arguments.schema:
         check_available()
     results: list[dict[str, Any]] = []

@@ -15,10 +15,10 @@ from typing import Final
 
 from asdffs import interrupts
 from asdffs.cli.arguments import SCHEMA, add_files
-from asdffs.cli.logs import told_here
+from asdffs.cli.logs import silence
 from asdffs.cli.printing import say
 from asdffs.cli.process import EndedError, environment_for_programs
-from asdffs.cli.results import Answer, answer_each, told
+from asdffs.cli.results import Answer, answer_each, sentence_of
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     editor = _editor()
     if arguments.schema:
         check_available()
-    told_here("asdffs.document.report")
+    silence("asdffs.document.report")
     return answer_each(arguments, [(file, None) for file in arguments.files], lambda one: _edit(one, editor))
 
 
@@ -139,12 +139,12 @@ class _Session:
         except InvalidTreeError as err:
             self.line = err.line
             if sys.stdin.isatty():
-                say(f"asdffs: {self.document.path}: {told(err)}", file=sys.stderr)
+                say(f"asdffs: {self.document.path}: {sentence_of(err)}", file=sys.stderr)
                 if _wants_to_go_on():
                     return False
-            self._keep(path, told(err))
+            self._keep(path, sentence_of(err))
         except (AsdffsError, OSError) as err:
-            self._keep(path, told(err), conflict=isinstance(err, StaleFileError))
+            self._keep(path, sentence_of(err), conflict=isinstance(err, StaleFileError))
         self.state.release()
         self.document.finish()
         return True

@@ -13,7 +13,7 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.cli.arguments import add_files, add_json, add_remote
 from asdffs.cli.printing import say
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.results import Answer, answer_each, told
+from asdffs.cli.results import Answer, answer_each, sentence_of
 from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
@@ -142,7 +142,7 @@ def _block(document: Document, number: int) -> dict[str, Any]:
     try:
         header, facts = block.header, block.facts()
     except DamagedBlockError as err:
-        return {"index": number, "error": told(err)}
+        return {"index": number, "error": sentence_of(err)}
     more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.verifiable}
     return {**facts, **more, "obstacle": block.obstacle, "pieces": block.pieces}
 

@@ -20,7 +20,7 @@ from asdffs.cli.mount_options import parse_options
 from asdffs.cli.printing import say
 from asdffs.cli.process import wanted_binding
 from asdffs.cli.reading import remote_of
-from asdffs.cli.results import told
+from asdffs.cli.results import sentence_of
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.state_files import remove_unused_states, state_home
 from asdffs.cli.writing import OpenedFile, open_for_mount
@@ -219,7 +219,7 @@ def _opened_file(waiting: _Waiting, binding: Any, loop: Loop) -> Iterator[tuple[
     """Open a file, and close it after it was served."""
     opened = open_for_mount(waiting.path, waiting.options, loop, waiting.state)
     try:
-        opened.keep_the_past()
+        opened.recover_edits()
         interrupts.check()
         site = site_of(waiting.mountpoint, waiting.options, opened.places, binding, loop)
         yield FileContent(opened, site), site
@@ -275,10 +275,10 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
         try:
             return work(ready)
         except (CutBlockError, KeptEditsError, UnfinishedError) as err:
-            logger.error("%s", told(err))
+            logger.error("%s", sentence_of(err))
             return exit_code_of(err)
         except AsdffsError as err:
-            say(f"asdffs: {told(err)}", file=sys.stderr)
+            say(f"asdffs: {sentence_of(err)}", file=sys.stderr)
             return exit_code_of(err)
         except OSError as err:
             why = reason_of(err)

@@ -11,7 +11,7 @@ from asdffs import interrupts
 from asdffs.cli.arguments import add_file, add_json
 from asdffs.cli.printing import print_json, say
 from asdffs.cli.results import ExitCode
-from asdffs.cli.state_directory import Past, StateDirectory, tell_the_past
+from asdffs.cli.state_directory import Recovered, StateDirectory, recover_edits
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.EDITS_KEPT if past.kept else ExitCode.OK
 
 
-def recover(path: str) -> Past:
+def recover(path: str) -> Recovered:
     """Complete interrupted changes of the file at ``path``; save unsaved edits beside it.
 
     Raises ``AsdffsError``, ``OSError``.
@@ -55,6 +55,6 @@ def recover(path: str) -> Past:
         closing(open_document(path, writable=True)) as document,
         closing(StateDirectory()) as state,
     ):
-        past = tell_the_past(document, state)
+        past = recover_edits(document, state)
         state.release()
         return past

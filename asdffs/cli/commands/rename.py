@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, WHERE, add_changing, add_missing_ok
-from asdffs.cli.value_files import change_files, chosen_files, wanted_by
+from asdffs.cli.value_files import change_files, chosen_files, task_of
 from asdffs.errors import UsageError
 from asdffs.tree.paths import parse_path
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = parse_path(arguments.path)
     change = ValueChange(Kind.RENAME, path, key=_key(path, arguments.key))
     rules = Rules(shared=arguments.shared, missing_ok=arguments.missing_ok)
-    return change_files(arguments, chosen_files(arguments), wanted_by(arguments, [change], rules))
+    return change_files(arguments, chosen_files(arguments), task_of(arguments, [change], rules))
 
 
 def _key(path: tuple[str | int, ...], word: str) -> str:

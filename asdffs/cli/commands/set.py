@@ -7,7 +7,7 @@ import os
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, WHERE, add_changing
-from asdffs.cli.value_files import change_files, chosen_files, wanted_by
+from asdffs.cli.value_files import change_files, chosen_files, task_of
 from asdffs.errors import UsageError
 from asdffs.printable import as_word
 from asdffs.storage.urls import is_remote
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"{word} is not a file; another value is set by -p {as_word(word)}")
     changes = [_change(word, string=arguments.string) for word in (arguments.change, *arguments.changes)]
     rules = Rules(create=arguments.create, shared=arguments.shared)
-    return change_files(arguments, chosen_files(arguments), wanted_by(arguments, changes, rules))
+    return change_files(arguments, chosen_files(arguments), task_of(arguments, changes, rules))
 
 
 def _change(word: str, *, string: bool) -> ValueChange:

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from asdffs.cli.commands.recover import recover
 from asdffs.cli.mounts import LONGEST as _LONGEST
-from asdffs.cli.mounts import LiveMount, as_user, asked, is_status, live_mounts
+from asdffs.cli.mounts import LiveMount, as_user, ask_mounts, is_status, live_mounts
 from asdffs.cli.printing import Facts, say, shown
-from asdffs.cli.results import ExitCode, exit_code_of, told
+from asdffs.cli.results import ExitCode, exit_code_of, sentence_of
 from asdffs.cli.state_directory import take_report
 from asdffs.cli.state_files import REPORT
 from asdffs.document.report import raise_outcome
@@ -81,7 +81,7 @@ def _take_away_or_say(mountpoint: str) -> int:
     try:
         return _take_away(mountpoint)
     except AsdffsError as err:
-        say(f"asdffs: {told(err)}", file=sys.stderr)
+        say(f"asdffs: {sentence_of(err)}", file=sys.stderr)
         return exit_code_of(err)
 
 
@@ -174,7 +174,7 @@ def _recover_below(directory: str) -> ExitCode:
             try:
                 worst = max(worst, _recover(path))
             except (AsdffsError, OSError) as err:
-                say(f"asdffs: {path}: cannot be recovered: {told(err)}", file=sys.stderr)
+                say(f"asdffs: {path}: cannot be recovered: {sentence_of(err)}", file=sys.stderr)
                 worst = ExitCode.UNFINISHED
     return worst
 
@@ -188,7 +188,7 @@ def _recover(path: str) -> ExitCode:
 
 def _status(found: Mount, given: str) -> dict[str, Any] | None:
     """Return what the mount says of itself; None when its daemon is gone."""
-    (one,) = asked([LiveMount(found)])
+    (one,) = ask_mounts([LiveMount(found)])
     if one.state == "dead":
         return None
     if one.state != "serving":

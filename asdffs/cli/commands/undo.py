@@ -8,7 +8,7 @@ from typing import Final
 
 from asdffs.cli.arguments import add_how
 from asdffs.cli.reading import read_whole
-from asdffs.cli.value_files import Wanted, change_files
+from asdffs.cli.value_files import Task, change_files
 from asdffs.errors import UsageError
 from asdffs.workflows.value_changes import Note, from_facts
 
@@ -31,8 +31,8 @@ A value that was changed again since then stays, and is named.
 def run(arguments: argparse.Namespace) -> int:
     """Take the edits back in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
     notes = _read(arguments.record)
-    wanted = Wanted(arguments.command, notes=notes, dry_run=arguments.dry_run, schema=arguments.schema)
-    return change_files(arguments, list(notes), wanted)
+    task = Task(arguments.command, notes=notes, dry_run=arguments.dry_run, schema=arguments.schema)
+    return change_files(arguments, list(notes), task)
 
 
 def _read(record: str) -> dict[str, list[Note]]:

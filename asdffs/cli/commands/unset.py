@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from asdffs.cli.arguments import PATHS, WHERE, add_changing, add_missing_ok
-from asdffs.cli.value_files import change_files, chosen_files, wanted_by
+from asdffs.cli.value_files import change_files, chosen_files, task_of
 from asdffs.tree.paths import parse_path
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
 
@@ -37,4 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Remove the values from each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
     changes = [ValueChange(Kind.UNSET, parse_path(path)) for path in (arguments.path, *arguments.paths)]
     rules = Rules(shared=arguments.shared, missing_ok=arguments.missing_ok)
-    return change_files(arguments, chosen_files(arguments), wanted_by(arguments, changes, rules))
+    return change_files(arguments, chosen_files(arguments), task_of(arguments, changes, rules))

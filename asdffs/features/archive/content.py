@@ -132,7 +132,7 @@ class ArchiveContent:
         with site.loop.waiting():  # the disk may be slow, or the file locked by a mount that is just ending
             opened = self._open_file(folder, name)
         try:
-            opened.keep_the_past()
+            opened.recover_edits()
             kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper, directory)
             note = {**site.note, "directory": site.mountpoint + directory, "idle": site.options.idle}
             served = ServedFile(opened, site.options.shown, kernel, note, number=number)

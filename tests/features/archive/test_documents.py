@@ -51,7 +51,7 @@ class Archive:
     def _open(self, folder: FileFolder, name: str, directory: str, number: int) -> ServedFile:
         self.exchange()
         opened = open_for_mount(folder.path(name), MountOptions(), SingleThread(), folder=folder)
-        opened.keep_the_past()
+        opened.recover_edits()
         self.alive.add(opened.document)
         self.opened.append(directory)
         return ServedFile(opened, Shown(), NoKernel(), {"pid": 1}, number=number)

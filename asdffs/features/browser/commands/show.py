@@ -20,7 +20,7 @@ from asdffs.cli.arguments import add_file, add_json, add_remote
 from asdffs.cli.outputs import write_out
 from asdffs.cli.printing import say
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.results import ExitCode, told
+from asdffs.cli.results import ExitCode, sentence_of
 from asdffs.cli.trees import print_outline
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
@@ -148,7 +148,7 @@ def _screen(arguments: argparse.Namespace) -> _Screen | None:
         error = NotSupportedError(sentence, remedy=Remedy.INSTALL_SHOW)
         if kind != "auto":
             raise error from err
-        logger.warning("no picture: %s", told(error))
+        logger.warning("no picture: %s", sentence_of(error))
         return None
     return _Screen(renderable.Image if kind == "auto" else getattr(renderable, _CLASSES[kind]))
 

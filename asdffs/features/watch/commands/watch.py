@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from asdffs.cli.commands.explode import make_directory
-from asdffs.cli.logs import told_here
+from asdffs.cli.logs import silence
 from asdffs.cli.printing import say
-from asdffs.cli.results import told
+from asdffs.cli.results import sentence_of
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -70,7 +70,7 @@ was saved is not in FILE.
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch until a signal comes.  Raises ``AsdffsError``, ``OSError``."""
-    told_here("asdffs.document.report")
+    silence("asdffs.document.report")
     path = os.path.join(*resolve(arguments.file))
     directory = os.path.realpath(arguments.directory)
     if directory == os.path.dirname(path):
@@ -264,7 +264,7 @@ class _Watching:
         except (AsdffsError, OSError) as err:  # it is being written, or the directory cannot be; look again
             if not os.path.isdir(self._mirror.folder.directory):
                 raise
-            self._failure = f"{path}: what another program did to it is not in the directory yet: {told(err)}"
+            self._failure = f"{path}: what another program did to it is not in the directory yet: {sentence_of(err)}"
             return False
         conflict = self._mirror.conflict
         self._failure = (
