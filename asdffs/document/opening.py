@@ -191,7 +191,7 @@ def _open_recovered(folder: Folder, backend: MovableBackend, story: list[str], *
 
     journal = Journal.open(folder, backend.name)
     try:
-        _, sentence = recover(folder, backend, journal)
+        sentence = recover(folder, backend, journal)
     except BaseException:  # it stays for the next time, and its lock must not
         journal.close()
         raise

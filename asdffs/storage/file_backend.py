@@ -65,13 +65,9 @@ class FileBackend:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset``, fewer only at the end; raises ``OSError``."""
-        piece = os.pread(self._fd, length, offset)
-        if len(piece) == length or not piece:
-            return piece
-        pieces = [piece]
-        while piece and (got := sum(map(len, pieces))) < length:
-            piece = os.pread(self._fd, length - got, offset + got)
-            pieces.append(piece)
+        pieces = [os.pread(self._fd, length, offset)]
+        while pieces[-1] and (got := sum(map(len, pieces))) < length:
+            pieces.append(os.pread(self._fd, length - got, offset + got))
         return b"".join(pieces)
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
@@ -104,13 +100,9 @@ class FileBackend:
         return self._unit
 
     def can_insert(self) -> bool:
-        """Return whether the file system supports insertion.
-
-        Requests an insertion after the end of the file.  It always fails, and the errno shows whether it is
-        supported.
-        """
+        """Return whether the file system supports insertion."""
         unit = self.unit()
-        try:
+        try:  # after the end of the file it always fails, and the errno shows whether it is supported
             linux_calls.fallocate(self._fd, linux_calls.INSERT_RANGE, (self.size() // unit + 2) * unit, unit)
         except OSError as err:
             return err.errno == errno.EINVAL
@@ -122,10 +114,8 @@ class FileBackend:
             os.posix_fadvise(self._fd, offset, 0, os.POSIX_FADV_DONTNEED)
 
     def insert_range(self, offset: int, length: int) -> None:
-        """Call fallocate with FALLOC_FL_INSERT_RANGE; raises ``OSError``.
-
-        Checks RLIMIT_FSIZE (EFBIG), because the kernel does not: nothing could be written after the limit.
-        """
+        """Call fallocate with FALLOC_FL_INSERT_RANGE; raises ``OSError``."""
+        # the kernel does not check this limit, and nothing could be written after it
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
         if limit != resource.RLIM_INFINITY and self.size() + length > limit:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
@@ -266,10 +256,7 @@ class FileFolder:
             return FileBackend(duplicate_fd(file.fileno()), "")
 
     def signature(self, name: str) -> Signature:
-        """Return the signature by lstat of the path; raises ``OSError``.
-
-        lstat, because a symbolic link is not the file to which it leads.
-        """
+        """Return the signature by lstat, because a symbolic link is not the file to which it leads."""
         return _signature(os.stat(name, dir_fd=self.fileno(), follow_symlinks=False))
 
     def why_kept(self, name: str) -> str:
@@ -288,10 +275,7 @@ class FileFolder:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Lock the directory against other asdffs processes that choose names for new files in it.
-
-        Raises ``LockedError`` or ``OSError``.
-        """
+        """Lock the directory against other asdffs that choose names in it.  Raises ``LockedError``, ``OSError``."""
         with self.readable() as fd:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -316,10 +300,7 @@ class FileFolder:
         return None
 
     def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
-        """Return whether cloning one block works.
-
-        Raises ``OSError`` only if ``target`` cannot be emptied again.
-        """
+        """Return whether cloning one block works.  Raises ``OSError`` if ``target`` cannot be emptied again."""
         unit = target.unit()
         if source.size() < unit or not isinstance(source, FileBackend):
             return False

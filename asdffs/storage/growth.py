@@ -26,7 +26,7 @@ import contextlib
 import errno
 import logging
 from collections.abc import Callable, Container
-from typing import Final, NamedTuple
+from typing import Final
 
 from asdffs.errors import DiskFullError, LockedError, NoRoomError, Remedy, StaleFileError
 from asdffs.format.plan import Plan
@@ -49,18 +49,8 @@ _NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _MARGIN: Final = 1 << 20
 
 
-class Opened(NamedTuple):
-    """The result of ``open_gap``: the backend to use from now on, and the strategy that was used.
-
-    The backend is another one if the file was replaced.
-    """
-
-    backend: MovableBackend
-    strategy: str
-
-
-def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
-    """Carry out ``plan``; ``growth`` forces one strategy.
+def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> tuple[MovableBackend, str]:
+    """Carry out ``plan``; return the backend to use from now on, and the strategy.  ``growth`` forces one.
 
     When it returns, the file is the new one, even if ``file.mode`` allows no more writes.  Raises
     ``NoRoomError``, which says why no strategy works, ``DiskFullError``, ``StaleFileError``, ``LockedError``,
@@ -81,7 +71,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
             reasons.append(f"{name}: {err.strerror}")
         else:
             logger.info("%s: opened a gap by %s%s", file.path, name, "".join(f"; not by {why}" for why in reasons))
-            return Opened(backend, name)
+            return backend, name
     sentence = f"the blocks cannot be moved to make room ({'; '.join(reasons)})"
     if shortage is not None:
         raise DiskFullError(f"{sentence}; free disk space, and try again", path=file.path) from shortage

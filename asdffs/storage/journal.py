@@ -160,10 +160,7 @@ class Journal:
             self._backend = _copied(self._folder, self._backend, self._sidecar)
 
     def _check_named(self) -> None:
-        """Raise ``FileNotFoundError`` if the sidecar was removed.
-
-        No recovery would find a record in it.
-        """
+        """Raise ``FileNotFoundError`` if the sidecar was removed.  No recovery would find a record in it."""
         if self._folder.signature(self._backend.name).inode != self._backend.signature().inode:
             raise FileNotFoundError(errno.ENOENT, "the journal was removed", self._folder.path(self._backend.name))
 

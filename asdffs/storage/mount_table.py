@@ -44,10 +44,7 @@ class Mount(NamedTuple):
 
     @property
     def group(self) -> int | None:
-        """The group id of this user when it was mounted.
-
-        Users of other groups may not access the mount.
-        """
+        """The group id of this user when it was mounted.  Users of other groups may not access the mount."""
         return self._number("group_id=")
 
     def _number(self, key: str) -> int | None:

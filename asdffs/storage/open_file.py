@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 #: The strategies of ``growth``, in the order in which they are tried.
 STRATEGIES: Final = ("clone", "insert", "copy")
-#: Those that make a new file.
-REPLACING: Final = ("clone", "copy")
 #: Try all of them.
 AUTO: Final = "auto"
 

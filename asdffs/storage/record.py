@@ -2,12 +2,6 @@
 
 A record has the bytes before and after the change, so that recovery can distinguish our change from a change by
 another program.  Immutable, and pure except for reading the file.
-
-Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8 bytes),
-witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset, gap length, zero
-(3 x 8), offset, length and inode of a fill (3 x 8), its CRC-32 and the length of its name (2 x 4); then
-for each write its offset, the length of its before-image and of its after-image (3 x 8), and both images; then
-for each extent its place in the file, its address and its length (3 x 8); then the name.
 """
 
 from __future__ import annotations
@@ -98,10 +92,7 @@ class Record(NamedTuple):
 
 
 def make_record(backend: MovableBackend, plan: Plan, fill: Fill | None = None) -> Record:
-    """Return the record of an in-place ``plan``.
-
-    Reads the before-images and the witness.  Raises ``OSError``.
-    """
+    """Return the record of an in-place ``plan``.  Reads the before-images and the witness.  Raises ``OSError``."""
     images = tuple(
         RecordImage(write.offset, backend.read_at(write.offset, len(write.payload)), write.payload)
         for write in plan.writes
@@ -110,10 +101,7 @@ def make_record(backend: MovableBackend, plan: Plan, fill: Fill | None = None) -
 
 
 def make_insertion(backend: MovableBackend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
-    """Return the record of a ``plan`` whose gap the file system opens at ``offset``.
-
-    Raises ``OSError``.
-    """
+    """Return the record of a ``plan`` whose gap the file system opens at ``offset``.  Raises ``OSError``."""
     move = plan.checked_move
     unit = backend.unit()
     end = -(-plan.old_size // unit) * unit  # preallocated space after the end may be freed at any time

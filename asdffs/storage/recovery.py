@@ -1,22 +1,7 @@
 """Recovery: complete or undo the change in a journal that a dead process left behind.
 
 Runs at every open that holds the exclusive lock, and in ``asdffs recover``.  It is idempotent, and may be
-interrupted at any point.
-
-| found                                                    | done                                       |
-|----------------------------------------------------------|--------------------------------------------|
-| no record, or a torn one                                 | nothing: the file was not touched          |
-| in place, every byte of the file as before or after      | make the change (again)                    |
-| insertion, no extent has moved                           | if the file has grown, restore its old size|
-| insertion, some extents have moved                       | collapse at the lowest of them, look again |
-| insertion, all extents have moved                        | reserve space, write the images            |
-| insertion, extents neither at the old nor the new place  | refuse; the journal stays                  |
-| a growth of an earlier version that copied in the file   | refuse; the journal stays                  |
-| another inode, size or content                           | set the record aside; the file is untouched|
-| a fill, its payload complete                             | write the payload (again)                  |
-| a fill, its payload lost, the bytes not in the file      | refuse; the journal stays                  |
-| a record in the sidecar of another name of the file, or  | the same, then remove that sidecar         |
-| in one that was set aside                                |                                            |
+interrupted at any point.  docs/design/journal.md has the table of what may be found, and what is done about it.
 
 Then the file is synced and the record retired.  A file that growth replaces needs no record, because the rename
 is atomic; its temporary file is removed.  ``find_leftovers`` only lists what a crash or a conflict has left.
@@ -25,7 +10,6 @@ is atomic; its temporary file is removed.  ``find_leftovers`` only lists what a 
 from __future__ import annotations
 
 import contextlib
-import enum
 import logging
 import os
 import re
@@ -53,43 +37,31 @@ logger = logging.getLogger(__name__)
 _SIDECAR = re.compile(rf"{re.escape(JOURNAL_SUFFIX)}(\.orphan-\d+)?\Z")
 
 
-class Outcome(enum.Enum):
-    """The result of recovery."""
+def recover(folder: Folder, backend: MovableBackend, journal: Journal) -> str:
+    """Complete or undo the interrupted change of ``backend``, and return a sentence about it; empty without one.
 
-    CLEAN = "clean"
-    COMPLETED = "completed"
-    UNDONE = "undone"
-    SET_ASIDE = "set aside"
-
-
-def recover(folder: Folder, backend: MovableBackend, journal: Journal) -> tuple[Outcome, str]:
-    """Complete or undo the interrupted change of ``backend``.
-
-    Returns the outcome and a sentence (empty for CLEAN).  Raises ``RecoveryError`` or ``OSError``; the record
-    then stays pending, and recovery can run again.
+    Raises ``RecoveryError`` or ``OSError``; the record then stays pending, and recovery can run again.
     """
-    outcome = Outcome.CLEAN, ""
+    sentence = ""
     hidden = [name for name in folder.names() if name.startswith(".")]  # there may be 100,000 others
     for other in _journals_of_other_names(folder, backend, hidden):
-        outcome = _settle(folder, backend, other, outcome)
+        sentence = _settle(folder, backend, other) or sentence
         other.discard()
         folder.sync()  # invariant 3
-    outcome = _settle(folder, backend, journal, outcome)
+    sentence = _settle(folder, backend, journal) or sentence
     _remove_temporaries(folder, backend.name, hidden)
-    return outcome
+    return sentence
 
 
-def _settle(
-    folder: Folder, backend: MovableBackend, journal: Journal, before: tuple[Outcome, str]
-) -> tuple[Outcome, str]:
+def _settle(folder: Folder, backend: MovableBackend, journal: Journal) -> str:
     record = journal.pending()
     if record is None:
-        return before
+        return ""
     if not belongs(backend, record):
         _check_position(folder, backend, record)
         kept = journal.set_aside()
         _keep_payload(folder, record, kept)
-        return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
+        return f"a journal that does not match the file was set aside as {kept}"
     names = _payload_names(record, journal)
     payload = _payload_of(folder, backend, record, names)
     with contextlib.nullcontext() if payload is None else contextlib.closing(payload):
@@ -99,15 +71,12 @@ def _settle(
         with contextlib.suppress(FileNotFoundError):
             folder.remove(name)
     if completed:
-        return Outcome.COMPLETED, "a change that was interrupted has been completed from the journal"
-    return Outcome.UNDONE, "a change that was interrupted before it took effect has been undone"
+        return "a change that was interrupted has been completed from the journal"
+    return "a change that was interrupted before it took effect has been undone"
 
 
 def _payload_names(record: Record, journal: Journal) -> list[str]:
-    """Return the possible names of a record's payload.
-
-    Setting a journal aside also renames its payload.
-    """
+    """Return the possible names of a record's payload.  Setting a journal aside also renames its payload."""
     return [] if record.fill is None else [record.fill.name, journal.name + PAYLOAD_SUFFIX]
 
 

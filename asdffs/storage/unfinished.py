@@ -115,7 +115,7 @@ def as_recovered(backend: MovableBackend, record: Record, payload: ReadBackend |
 
 
 def _new(backend: MovableBackend, record: Record, below: list[Segment]) -> RecoveredView:
-    return RecoveredView(OverlayBackend.of_images(backend, record.new_size, record.images, below), new=True)
+    return RecoveredView(OverlayBackend(backend, record.new_size, below, record.images), new=True)
 
 
 def _filled(record: Record, payload: ReadBackend | None) -> list[Segment]:
@@ -265,21 +265,20 @@ class Segment(NamedTuple):
 
 
 class OverlayBackend:
-    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gaps.  See ``ReadBackend``."""
+    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gaps, with ``images`` over them.
 
-    def __init__(self, base: ReadBackend, size: int, segments: list[Segment]) -> None:
+    See ``ReadBackend``.
+    """
+
+    def __init__(
+        self, base: ReadBackend, size: int, segments: list[Segment], images: Iterable[RecordImage] = ()
+    ) -> None:
         self._base = base
         self._size = size
-        self._segments = segments
-
-    @classmethod
-    def of_images(
-        cls, base: ReadBackend, size: int, images: tuple[RecordImage, ...], below: list[Segment]
-    ) -> OverlayBackend:
-        """Return an overlay with the after-images of a record over the segments ``below``."""
         for image in images:
-            below = _laid_over(below, Segment(image.offset, image.offset + len(image.after), payload=image.after))
-        return cls(base, size, below)
+            top = Segment(image.offset, image.offset + len(image.after), payload=image.after)
+            segments = _laid_over(segments, top)
+        self._segments = segments
 
     @property
     def name(self) -> str:

@@ -92,7 +92,7 @@ def overlay(tmp_path: Path) -> ReadBackend:
     base = on_disk(tmp_path, b"?" * 9 + CONTENT[5:-251], writable=False)
     origin = [Segment(0, 5), Segment(5, SIZE - 251, origin=9), Segment(SIZE - 251, SIZE, payload=bytes(251))]
     images = RecordImage(0, b"", CONTENT[:5]), RecordImage(SIZE - 250, b"", CONTENT[-250:])
-    return OverlayBackend.of_images(base, SIZE, images, origin)
+    return OverlayBackend(base, SIZE, origin, images)
 
 
 @pytest.fixture(params=["file", "memory", "overlay", "window", "remote"])

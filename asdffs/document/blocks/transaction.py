@@ -59,7 +59,7 @@ from asdffs.storage.backend import (
     WindowBackend,
     WriteBackend,
 )
-from asdffs.storage.open_file import AUTO, REPLACING, FileMode, OpenFile, Unsuitable
+from asdffs.storage.open_file import AUTO, FileMode, OpenFile, Unsuitable
 
 if TYPE_CHECKING:  # who only reads changes nothing
     from asdffs.document.blocks.steps import Step
@@ -383,9 +383,8 @@ class Transaction:
         from asdffs.storage.growth import open_gap
 
         before = self._file.backend
-        opened = open_gap(self._file, plan, self._policy.growth)
-        self._file.backend = opened.backend
-        if opened.strategy in REPLACING:
-            self._file.note_signature()
-        self.grown_by = opened.strategy
-        return before if opened.strategy in REPLACING else None
+        self._file.backend, self.grown_by = open_gap(self._file, plan, self._policy.growth)
+        if self._file.backend is before:
+            return None
+        self._file.note_signature()
+        return before
