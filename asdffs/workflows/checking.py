@@ -209,16 +209,20 @@ def _check_padding(document: Document) -> Iterator[Finding]:
 
 
 def _check_stream(document: Document) -> Iterator[Finding]:
-    """Report an index at the end of a streamed block (section Block index).
+    """Report sizes in the header of a streamed block, and an index at its end (section Block index).
 
     A streamed block reaches to the end of the file, so such an index is part of its data.
     """
     number = len(document.blocks) - 1
     try:
-        if number < 0 or not document.blocks[number].header.streamed:
-            return
+        header = document.blocks[number].header if number >= 0 else None
     except DamagedBlockError:
         return
+    if header is None or not header.streamed:
+        return
+    if header.allocated_size or header.used_size or header.data_size:
+        sentence = "it is streamed, but its header has sizes, which are ignored; the flag may be damaged"
+        yield Finding(Level.NOTE, sentence, number, document.blocks[number].offset)
     start = max(document.blocks[number].offset, document.layout.size - CHUNK)
     tail = document.read_raw(start, CHUNK).rstrip(b"\0")
     place = find_index_start(tail)
@@ -249,7 +253,7 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
         else:
             sentence = "the block index is wrong, and other bytes follow it"
             yield Finding(Level.WARNING, sentence, offset=start, remedy=Remedy.DROP_INDEX)
-    elif tail.strip(b"\0") and not layout.removable:
+    elif not layout.removable:
         amount = layout.size - start
         sentence = f"{amount} bytes behind the last block are neither a block nor an index"
         yield Finding(Level.WARNING, sentence, offset=start, remedy=Remedy.DROP_BYTES)
