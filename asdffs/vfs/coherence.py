@@ -52,22 +52,6 @@ class Kernel(Protocol):
         """
 
 
-class NoKernel:
-    """The ``Kernel`` of a ``Vfs`` that is not mounted: nothing is cached."""
-
-    behind = False
-
-    def prepare(self) -> None:
-        """See ``Kernel``."""
-
-    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
-        """See ``Kernel``."""
-
-    def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
-        """See ``Kernel``."""
-        return set()
-
-
 class Coherence:
     """The nodes of one document that the kernel may have cached.  ``opened``: returns its open nodes.
 

@@ -18,7 +18,7 @@ from asdffs.document.saves.history import History, Places
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NoAttributeError, NotDirectoryError
 from asdffs.vfs.attributes import Attributes, Entry, Shown, attributes_of, owner_of
-from asdffs.vfs.coherence import Coherence, Kernel, NoKernel
+from asdffs.vfs.coherence import Coherence, Kernel
 from asdffs.vfs.directories import Parts
 from asdffs.vfs.handles import DirectoryHandle, Handles
 from asdffs.vfs.inodes import Inode
@@ -46,10 +46,10 @@ class Vfs(OpenFiles):
         places: Places,
         shown: Shown | None = None,
         *,
-        kernel: Kernel | None = None,
+        kernel: Kernel,
         number: int = ROOT_NUMBER,
     ) -> None:
-        chosen, kernel, handles = shown or Shown(), kernel or NoKernel(), Handles()
+        chosen, handles = shown or Shown(), Handles()
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.scheduler)
         coherence = Coherence(handles.nodes)

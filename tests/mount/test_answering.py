@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paths import NoKernel
 from support.requests import Client, request
 from support.samples import odd_file
 
@@ -59,7 +60,7 @@ class Kernel(Client):
         (folder / "spool").mkdir()
         loop = Loop()
         document = open_document(str(folder / "data.asdf"), writable=True, settings=Settings(scheduler=loop))
-        self.files = Files(document, Places(str(folder / "spool"), str(folder / "spool")))
+        self.files = Files(document, Places(str(folder / "spool"), str(folder / "spool")), kernel=NoKernel())
         self.files.prepare(folder)
         areas = Areas(self.files)
         areas.handles.update((number, Place(self.files, self.files.root)) for number in range(1, 7))

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from support.paths import ByPath
+from support.paths import ByPath, NoKernel
 from support.requests import Client, received, request
 from support.samples import odd_file
 
@@ -37,7 +37,7 @@ class Mount:
         document = open_document(str(path), writable=True, settings=Settings(scheduler=self.loop))
         places = Places(spool=str(folder / "spool"), rejected=str(folder / "rejected"))
         os.mkdir(places.spool)
-        self.vfs = ByPath(Vfs(document, places))
+        self.vfs = ByPath(Vfs(document, places, kernel=NoKernel()))
         self.areas = Areas(self.vfs.vfs)
         self.client = Client(self.areas, self.loop, folder / "queue")
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from asdffs.errors import NoSuchNameError
 from asdffs.vfs.attributes import Attributes
+from asdffs.vfs.coherence import PageRange
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import Node, User
 from asdffs.vfs.vfs import Vfs
+
+
+class NoKernel:
+    """The kernel of a ``Vfs`` that is not mounted: nothing is cached."""
+
+    behind = False
+
+    def prepare(self) -> None: ...
+
+    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None: ...
+
+    def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
+        return set()
 
 
 class NamesByPath:

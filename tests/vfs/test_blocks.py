@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from support.paths import ByPath
+from support.paths import ByPath, NoKernel
 from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_block
 
 from asdffs.document.block import Block
@@ -27,7 +27,7 @@ def mounted(tmp_path: Path, raw: bytes) -> Vfs:
     for name in ("spool", "rejected"):
         (tmp_path / name).mkdir(exist_ok=True)
     document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path / "spool")))
-    return ByPath(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "rejected"))))
+    return ByPath(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "rejected")), kernel=NoKernel()))
 
 
 def block(vfs: Vfs, number: int) -> bytes:
@@ -126,7 +126,7 @@ def test_nobody_opens_a_block_that_is_being_removed(tmp_path: Path) -> None:
     (tmp_path / "spool").mkdir()
     scheduler = Curious()
     document = open_document(str(path), writable=True, settings=Settings(scheduler=scheduler))
-    vfs = ByPath(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "spool"))))
+    vfs = ByPath(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "spool")), kernel=NoKernel()))
     scheduler.vfs = vfs
     vfs.names.unlink("/blocks/0001.bin")
     scheduler.vfs = None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.paths import ByPath
+from support.paths import ByPath, NoKernel
 from support.samples import block_bytes, zlib_block
 
 from asdffs.document.opening import Settings, open_document
@@ -43,7 +43,7 @@ def vfs(tmp_path: Path) -> Iterator[Vfs]:
     for name in ("spool", "rejected"):
         (tmp_path / name).mkdir()
     document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path / "spool")))
-    yield ByPath(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "rejected"))))
+    yield ByPath(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "rejected")), kernel=NoKernel()))
     document.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
+from support.paths import NoKernel
 from support.samples import block_bytes
 
 from asdffs.document.opening import open_document
@@ -59,7 +60,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
     path = tmp_path / "data.asdf"
     path.write_bytes(tree_file(BODY, [block_bytes(b"data")]))
     document = open_document(str(path), writable=True)
-    yield Mount(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "rejected"))))
+    yield Mount(Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "rejected")), kernel=NoKernel()))
     document.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.arrays import tree_file
 from support.mounts import LIMIT
-from support.paths import ByPath
+from support.paths import ByPath, NoKernel
 from support.samples import block_bytes
 
 from asdffs.document.blocks.transaction import Transaction
@@ -20,7 +20,7 @@ from asdffs.document.saves.history import Places
 from asdffs.errors import StaleFileError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import read_bytes
-from asdffs.vfs.coherence import NoKernel, PageRange
+from asdffs.vfs.coherence import PageRange
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.vfs import Vfs
 

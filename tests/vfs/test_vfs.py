@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.paths import ByPath
+from support.paths import ByPath, NoKernel
 from support.samples import odd_file
 
 from asdffs.document.opening import open_document
@@ -43,7 +43,8 @@ class Mount:
         for name in ("spool", "rejected"):
             (folder / name).mkdir()
         self.document = open_document(str(self.file), writable=True)
-        self.vfs = ByPath(Vfs(self.document, Places(str(folder / "spool"), str(folder / "rejected"))))
+        places = Places(str(folder / "spool"), str(folder / "rejected"))
+        self.vfs = ByPath(Vfs(self.document, places, kernel=NoKernel()))
         self.text = self.read("/tree.yaml")
         self.new = self.text.replace(OLD, NEW)
         self.bad = self.text.replace(OLD, BAD)
@@ -412,7 +413,7 @@ def test_refusals(mount: Mount) -> None:
 def test_read_only(tmp_path: Path) -> None:
     (tmp_path / "data.asdf").write_bytes(START)
     document = open_document(str(tmp_path / "data.asdf"), writable=False)
-    vfs = ByPath(Vfs(document, Places(str(tmp_path), str(tmp_path))))
+    vfs = ByPath(Vfs(document, Places(str(tmp_path), str(tmp_path)), kernel=NoKernel()))
     for work in (
         lambda: vfs.open("/tree.yaml", write=True, truncate=False),
         lambda: vfs.open("/blocks/0000.bin", write=True, truncate=False),

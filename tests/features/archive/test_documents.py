@@ -12,6 +12,7 @@ from weakref import WeakSet
 import asdf
 import numpy as np
 import pytest
+from support.paths import NoKernel
 from support.samples import odd_file
 
 from asdffs.cli.writing import open_for_mount
@@ -27,7 +28,6 @@ from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Shown
-from asdffs.vfs.coherence import NoKernel
 from asdffs.vfs.inodes import ROOT, Place
 from asdffs.vfs.served_file import ServedFile
 
