@@ -87,12 +87,8 @@ def parse_chunked(value: dict[str, Any]) -> Chunked:
     )
 
 
-def described(chunked: Chunked) -> tuple[Any, str | None]:
-    """Return the datatype of the schema core/ndarray and the byteorder of the elements; None for other types."""
-    return _datatype(chunked.dtype)
-
-
-def _datatype(dtype: Any) -> tuple[Any, str | None]:
+def described(dtype: Any) -> tuple[Any, str | None]:
+    """Return the datatype of the schema core/ndarray and the byteorder of elements; None for other types."""
     if isinstance(dtype, list):
         return _record(dtype), "big"
     if not isinstance(dtype, str) or not dtype[2:].isdecimal():
@@ -110,7 +106,7 @@ def _record(fields: list[Any]) -> list[Any] | None:
     for field in fields:
         if not isinstance(field, list) or not 2 <= len(field) <= 3:
             return None
-        datatype, byteorder = _datatype(field[1])
+        datatype, byteorder = described(field[1])
         if datatype is None:
             return None
         shape = {"shape": field[2]} if len(field) == 3 else {}

@@ -105,7 +105,7 @@ def chunked_of(found: Found) -> Ndarray | None:
         chunked = parse_chunked(found.value)
     except InvalidArrayError:
         return None
-    datatype, byteorder = described(chunked)
+    datatype, byteorder = described(chunked.dtype)
     return Ndarray(found.path, None, chunked.shape, datatype, byteorder, 0, None, found.line, chunked=chunked)
 
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.arrays.branch import Branch, Outline, shown_key
+from asdffs.arrays.branch import Branch, shown_key
 from asdffs.arrays.chunked import METADATA, is_chunked, parse_chunked
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
@@ -75,7 +75,7 @@ class ArrayIndex(Mapping[str, "Array"]):
         return len(self._names())
 
     def _names(self) -> list[str]:
-        outline = self.outline()
+        outline = self._file.outlines.outline()
         paths = map(outline.shown_path, outline.arrays)
         return ["/".join(map(name_of, path)) for path in paths if path is not None]
 
@@ -84,9 +84,9 @@ class ArrayIndex(Mapping[str, "Array"]):
 
         Raises ``KeyError``.
         """
-        if self.outline().root is None:
+        if self._file.outlines.outline().root is None:
             raise KeyError(path)
-        branch, names = self.branch(()), path.split("/") if path else []
+        branch, names = self._file.outlines.branch(()), path.split("/") if path else []
         file, keys = self._file, tuple[str | int, ...]()
         for number, name in enumerate(names):
             last = number + 1 == len(names)
@@ -104,14 +104,6 @@ class ArrayIndex(Mapping[str, "Array"]):
         if branch.array is None:
             raise KeyError(path)
         return file, keys, False
-
-    def outline(self) -> Outline:
-        """Return the outline of the committed tree, as ``Outlines.outline``."""
-        return self._file.outlines.outline()
-
-    def branch(self, path: Path) -> Branch:
-        """Return the mapping or sequence at ``path``, as ``Outlines.branch``."""
-        return self._file.outlines.branch(path)
 
 
 def key_named(branch: Branch, name: str) -> str | int | None:

@@ -87,7 +87,7 @@ def parts_of(session: Session) -> dict[str, Any]:
     ``arrays`` in it, by their paths in ``document.arrays``.
     """
     with session.entered() as document:
-        outline, count = document.arrays.outline(), len(document.table)
+        outline, count = document.outlines.outline(), len(document.table)
         arrays: dict[int, list[str]] = {}
         for branch in outline.arrays:
             number = branch.array.block_in(count) if branch.array is not None else None
@@ -148,7 +148,7 @@ def view_of(session: Session, what: str, name: str) -> ArrayFile:
         if not kind.takes(branch):
             raise UsageError(f"{name}: .{what} cannot have such an array")
         path = branch.path
-        return kind.file(document, lambda: document.arrays.branch(path))
+        return kind.file(document, lambda: document.outlines.branch(path))
 
 
 def _block(session: Session, name: str) -> Download:

@@ -321,7 +321,7 @@ def ndarray_tag(document: Document) -> str:
         raise NotSupportedError(
             "a file of a draft format cannot take new arrays", path=document.path, remedy=Remedy.UPGRADE
         )
-    outline = document.arrays.outline()
+    outline = document.outlines.outline()
     standard = standard_version(document.read_raw(0, document.layout.text_start)) or "1.6.0"
     old = standard in ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")
     tag = next((branch.tag for branch in outline.arrays), f"{_ASDF}core/ndarray-1.{0 if old else 1}.0")

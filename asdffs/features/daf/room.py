@@ -46,7 +46,7 @@ class BlockRoom:
     def referenced(self) -> set[int]:
         """Return the numbers of the blocks that the tree refers to.  Raises ``OSError``."""
         count = len(self._document.blocks)
-        arrays = (branch.array for branch in self._document.arrays.outline().arrays)
+        arrays = (branch.array for branch in self._document.outlines.outline().arrays)
         return {number for array in arrays if array is not None and (number := array.block_in(count)) is not None}
 
     def write(self, new: Sequence[New], held: set[int]) -> list[int]:
@@ -81,7 +81,7 @@ class BlockRoom:
         Does nothing if a ``source`` in the tree counts blocks from the end, because removing one would change it.
         """
         document, blocks = self._document, self._document.blocks
-        outline = document.arrays.outline()
+        outline = document.outlines.outline()
         sources = [branch.array.source for branch in outline.arrays if branch.array is not None]
         if outline.root is None or any(isinstance(source, int) and source < 0 for source in sources):
             return

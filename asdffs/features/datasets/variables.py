@@ -83,7 +83,7 @@ def describe(
     ``InvalidArrayError`` for a group in another file, ``NotSupportedError`` for aliases without end, ``OSError``.
     """
     with document.scheduler.entered():
-        root = document.arrays.outline().root
+        root = document.outlines.outline().root
         if root is None:
             return Dataset({}, {}, {})
         values = read_scalars(document.tree.text(), document.dialect).values

@@ -91,7 +91,7 @@ def shown(tmp_path: Path, body: str, blocks: list[bytes]) -> np.ndarray:
     path.write_bytes(tree_file(body, blocks))
     document = open_document(str(path), writable=False)
     try:
-        file = NpyFile(document, lambda: document.arrays.branch(("a",)))
+        file = NpyFile(document, lambda: document.outlines.branch(("a",)))
         (tmp_path / "a.npy").write_bytes(read_bytes(file.read(0, file.size())))
         return np.load(tmp_path / "a.npy")
     finally:
@@ -183,7 +183,7 @@ def test_parts_of_a_file_are_parts_of_the_whole(tmp_path: Path) -> None:
     path.write_bytes(tree_file(body, [block_bytes(BLOCK[:140])]))
     document = open_document(str(path), writable=False)
     for name in "ab":
-        file = NpyFile(document, lambda name=name: document.arrays.branch((name,)))
+        file = NpyFile(document, lambda name=name: document.outlines.branch((name,)))
         whole = read_bytes(file.read(0, file.size() + 10))
         assert len(whole) == file.size()
         for offset, length in itertools.product((0, 1, 120, 127, 128, 129, 150), (0, 1, 3, 9, 500)):
@@ -196,7 +196,7 @@ def test_inline_needs_data(tmp_path: Path) -> None:
     path.write_bytes(tree_file(f"a: {ARRAY} {{source: 0}}\n", [block_bytes(BLOCK[:10])]))
     document = open_document(str(path), writable=False)
     with pytest.raises(InvalidArrayError, match="neither a source nor data"):
-        inline_array(document.arrays.outline(), document.arrays.branch(("a",)), Budget())
+        inline_array(document.outlines.outline(), document.outlines.branch(("a",)), Budget())
     document.close()
 
 
