@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from asdffs.format.block_header import RULES_1
+from asdffs.dialects.base import Dialect
 from asdffs.format.text import Header
 
 _NDARRAY = re.compile(r"tag:stsci\.edu:asdf/core/ndarray-\d+\.\d+\.\d+")
@@ -13,13 +13,11 @@ _NDARRAY = re.compile(r"tag:stsci\.edu:asdf/core/ndarray-\d+\.\d+\.\d+")
 _CHANGED: Final = re.compile(r"tag:stsci\.edu:asdf/core/(?:ndarray|integer)-(\d+\.\d+\.\d+)")
 
 
-class Asdf1:
-    """See ``Dialect``."""
+class Asdf1(Dialect):
+    """The dialect of all versions of the standard; see the head of this module."""
 
     name = "ASDF 1"
-    rules = RULES_1
-    indexed = True
-    upgradable = False
+    standards = tuple(f"1.{minor}.0" for minor in range(7))
 
     def claims(self, header: Header) -> bool:
         """Return whether the header line is ``#ASDF 1.x.y``."""
@@ -28,12 +26,6 @@ class Asdf1:
     def is_ndarray(self, tag: str) -> bool:
         """Return whether ``tag`` is ``core/ndarray``, of any version."""
         return _NDARRAY.fullmatch(tag) is not None
-
-    def ndarray(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return ``value`` unchanged."""
-        return value
-
-    standards: Final = tuple(f"1.{minor}.0" for minor in range(7))
 
     def is_of_standard(self, tag: str, standard: str | None) -> bool:
         """Return whether ``tag`` is in the core manifest of the standard; without one, programs take it for 1.0.0."""

@@ -1,4 +1,4 @@
-"""Parse and build block headers (section Block header, and its drafts), in all forms.
+"""Parse and build block headers (section Block header), in all forms.
 
 Today's form (all integers big-endian, offsets and sizes in bytes, from the start of the block)::
 
@@ -8,15 +8,8 @@ Today's form (all integers big-endian, offsets and sizes in bytes, from the star
     10  4  compression              54  header_size - 48 more bytes, kept as they are
     14  8  allocated_size
 
-| form | header_size | fields, all big-endian, after magic and header_size            | found in files of      |
-|------|-------------|----------------------------------------------------------------|------------------------|
-| 48   | >= 48       | flags, compression, allocated, used, data size, MD5            | March 2015 until today |
-| 40   | >= 40       | flags, compression, allocated, used, data size, 8 byte sum     | February to March 2015 |
-| 36   | >= 36       | flags, allocated, used, data size, 8 byte sum; ENCODED chains  | the draft of 2015      |
-| 44   | 40 to 44    | flags, allocated, used, 8 byte sum, the name of an encoding    | the draft of 2014      |
-
-The drafts do not define their checksum, so it is never verified.  When the content changes it becomes zeros,
-which means "none".  Pure functions and immutable classes.
+The drafts have other forms (``features/drafts/dialects``).  They do not define their checksum, so it is never
+verified.  When the content changes it becomes zeros, which means "none".  Pure functions and immutable classes.
 """
 
 from __future__ import annotations
@@ -41,7 +34,6 @@ from asdffs.format.text import Header
 _PREFIX: Final = struct.Struct(">4sH")
 #: File sizes have 63 bits.
 _END_OF_FILE: Final = 1 << 63
-_DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
 
 
 class HeaderForm:
@@ -79,25 +71,9 @@ class HeaderForm:
         return struct.pack(self.packing, *(values[name] for name in self.fields))
 
 
-FORM_48: Final = HeaderForm(">I4sQQQ16s", ("flags", "compression", *_DATA_SIZE, "checksum"))
-FORM_40: Final = HeaderForm(
-    ">I4sQQQQ", ("flags", "compression", *_DATA_SIZE, "checksum"), compressions=("zlib", "bzp2")
+FORM_48: Final = HeaderForm(
+    ">I4sQQQ16s", ("flags", "compression", "allocated_size", "used_size", "data_size", "checksum")
 )
-FORM_36: Final = HeaderForm(
-    ">IQQQQ", ("flags", *_DATA_SIZE, "checksum"), flags=STREAMED | ENCODED, compressions=("zlib",)
-)
-
-
-def form_44(length: int) -> HeaderForm:
-    """Return the form of 2014 for an encoding name of ``length`` bytes.
-
-    That is 16, or fewer in the shorter headers (from 40 bytes) that the draft allows.
-    """
-    fields = ("flags", "allocated_size", "used_size", "checksum", "encoding")
-    return HeaderForm(f">IQQQ{length}s", fields, compressions=())
-
-
-FORM_44: Final = form_44(16)
 
 
 class BlockRules:

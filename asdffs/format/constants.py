@@ -1,15 +1,11 @@
-"""Constants of the ASDF standard 1.6.0, "Low-level file layout", and of its drafts."""
+"""Constants of the ASDF standard 1.6.0, "Low-level file layout"."""
 
 from typing import Final
 
-#: First bytes of every file (section Header).
-ASDF_TOKEN: Final = b"#ASDF"
 #: Comment that names the version of the standard (section Comments).
 STANDARD_TOKEN: Final = b"#ASDF_STANDARD"
 #: First four bytes of every block (section Block header).
 BLOCK_MAGIC: Final = b"\xd3BLK"
-#: The same in the text of the draft of 2014.
-DRAFT_MAGIC: Final = b"\x89BLK"
 #: Size of the magic and the header_size field, in bytes.  The value of header_size does not include them.
 BLOCK_PREFIX_SIZE: Final = 6
 #: Smallest header_size of the 1.x layouts, in bytes.

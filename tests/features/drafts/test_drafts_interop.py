@@ -36,7 +36,7 @@ from asdffs.errors import (
     ReadOnlyError,
     Remedy,
 )
-from asdffs.format.block_header import FORM_36, FORM_40, FORM_44
+from asdffs.features.drafts.dialects.draft_2014 import FORM_36, FORM_40, FORM_44
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.checking import Level, check_document

@@ -7,6 +7,13 @@ In 2014, block headers had 40 to 44 bytes and could name an encoding; none was e
 stored bytes.  The text of the draft defines the magic 89 42 4c 4b, but the programs of that time wrote today's magic.
 Both are read.  A new block gets the magic of the other blocks in its file; in a file without blocks, the magic of the
 text.
+
+| form | header_size | fields, all big-endian, after magic and header_size            | found in files of      |
+|------|-------------|----------------------------------------------------------------|------------------------|
+| 48   | >= 48       | flags, compression, allocated, used, data size, MD5            | March 2015 until today |
+| 40   | >= 40       | flags, compression, allocated, used, data size, 8 byte sum     | February to March 2015 |
+| 36   | >= 36       | flags, allocated, used, data size, 8 byte sum; ENCODED chains  | the draft of 2015      |
+| 44   | 40 to 44    | flags, allocated, used, 8 byte sum, the name of an encoding    | the draft of 2014      |
 """
 
 from __future__ import annotations
@@ -14,8 +21,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from asdffs.format.block_header import FORM_44, BlockRules, form_44
-from asdffs.format.constants import BLOCK_MAGIC, DRAFT_MAGIC
+from asdffs.dialects.base import Dialect
+from asdffs.format.block_header import BlockRules, HeaderForm
+from asdffs.format.constants import BLOCK_MAGIC, ENCODED, STREAMED
 from asdffs.format.text import Header, build_header
 
 #: The only version that was ever written.
@@ -23,14 +31,36 @@ VERSION: Final = (0, 1, 0)
 _NDARRAY: Final = re.compile(r"tag:stsci\.edu:asdf/\d+\.\d+\.\d+/core/ndarray")
 
 
-class DraftDialect:
-    """The dialect of a draft, whose header lines begin with ``token``.  See ``Dialect``."""
+#: The magic of blocks in the text of the draft of 2014.
+DRAFT_MAGIC: Final = b"\x89BLK"
+_DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
 
-    name = ""
+FORM_40: Final = HeaderForm(
+    ">I4sQQQQ", ("flags", "compression", *_DATA_SIZE, "checksum"), compressions=("zlib", "bzp2")
+)
+FORM_36: Final = HeaderForm(
+    ">IQQQQ", ("flags", *_DATA_SIZE, "checksum"), flags=STREAMED | ENCODED, compressions=("zlib",)
+)
+
+
+def form_44(length: int) -> HeaderForm:
+    """Return the form of 2014 for an encoding name of ``length`` bytes.
+
+    That is 16, or fewer in the shorter headers (from 40 bytes) that the draft allows.
+    """
+    fields = ("flags", "allocated_size", "used_size", "checksum", "encoding")
+    return HeaderForm(f">IQQQ{length}s", fields, compressions=())
+
+
+FORM_44: Final = form_44(16)
+
+
+class DraftDialect(Dialect):
+    """The dialect of a draft, whose header lines begin with ``token``."""
+
     token = b""
     indexed = False
     upgradable = True
-    standards: tuple[str, ...] = ()
 
     def claims(self, header: Header) -> bool:
         """Return whether the header line has the token and the version of this draft."""
@@ -49,14 +79,6 @@ class DraftDialect:
         if "source" in found:
             found.setdefault("byteorder", "big")
         return found
-
-    def is_of_standard(self, tag: str, standard: str | None) -> bool:
-        """Return True: the drafts have one version."""
-        return True
-
-    def excludes_keys(self, standard: str | None) -> bool:
-        """Return False: any scalar may be a key."""
-        return False
 
     def accepts_text(self, header: Header) -> str | None:
         """Return why a text with this header line must not be committed, or None.
@@ -86,11 +108,11 @@ def _field(field: dict[str, Any]) -> dict[str, Any]:
 
 
 class Draft2014(DraftDialect):
-    """See ``Dialect``."""
+    """The dialect ``%ASDF 0.1.0``."""
 
     name = "ASDF 0.1.0, draft of 2014"
     token = b"%ASDF"
-    rules: Final = BlockRules(
+    rules = BlockRules(
         magics=(DRAFT_MAGIC, BLOCK_MAGIC),
         forms=(FORM_44, *(form_44(length) for length in range(15, 11, -1))),
         new=FORM_44,
