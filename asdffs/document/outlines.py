@@ -124,7 +124,7 @@ def _facts(outline: Outline, branch: Branch) -> Any:
 ROOM: Final = 64 << 20
 
 
-class MadeRoom:
+class ElementCache:
     """Arrays of numpy by key; those that were not used for the longest time are dropped if there is no room.
 
     ``room``: bytes of memory.  The newest array stays even if it is larger.

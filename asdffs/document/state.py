@@ -23,7 +23,7 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Foreign, Transaction
 from asdffs.document.changes import Changes
 from asdffs.document.linked_files import LinkedFiles
-from asdffs.document.outlines import MadeRoom, Outlines
+from asdffs.document.outlines import ElementCache, Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError
@@ -120,7 +120,7 @@ class FileState:
         self.scheduler = settings.scheduler
         self.changes = Changes()
         self.change = RankedLock(settings.scheduler, Rank.FILE)
-        self.made = MadeRoom()
+        self.made = ElementCache()
         self.budget = settings.budget
         self.open_again = open_again
         self._settings = settings

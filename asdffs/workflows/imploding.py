@@ -20,7 +20,7 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.outline import read_outline
 from asdffs.arrays.sources import Wanted, checked_sources, resolve
 from asdffs.dialects.base import Dialect
-from asdffs.document.blocks.checksums import digest_of
+from asdffs.document.blocks.codecs import digest_of
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.report import Progress

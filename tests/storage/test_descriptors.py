@@ -106,7 +106,7 @@ class Decoded:
         self.number = number
         self.room = room
         self.file = room.create()
-        room.use(self)
+        room.touch(self)
 
     def free(self, wanted: int) -> int:
         return 0

@@ -2,6 +2,8 @@
 
 Mistakes in codecs of other packages are told with the codec's name, and cost no data: what such a codec encodes is
 decoded once and compared, before it overwrites anything.  The caller holds the main lock.
+
+Also what codecs and checksums read: bytes that somebody returns piece by piece.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.codecs.base import Chaining, Codec, Encoding, Source, Varied, id_of, name_of
@@ -18,7 +20,10 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
 from asdffs.format.block_header import BlockHeader, HeaderForm
 from asdffs.format.constants import CHAIN
-from asdffs.scheduling import Scheduler
+from asdffs.scheduling import CHUNK, Scheduler
+
+if TYPE_CHECKING:
+    import hashlib
 
 _SHOWN: Final = 60
 
@@ -52,6 +57,32 @@ def resuming(read: Callable[[int, int], bytes], scheduler: Scheduler) -> Callabl
             return read(offset, length)
 
     return resumed
+
+
+def new_digest() -> hashlib._Hash:
+    """Return a new MD5 of hashlib."""
+    import hashlib  # late: most commands compute no checksum
+
+    return hashlib.md5(usedforsecurity=False)
+
+
+def digest_of(
+    read: Callable[[int, int], bytes], size: int, interrupted: Callable[[], bool], step: Callable[[int], object]
+) -> bytes | None:
+    """Return the MD5 of ``size`` bytes, or of fewer at the end; None as soon as ``interrupted()`` returns True.
+
+    ``read(offset, length)`` returns bytes.  ``step(bytes)`` is called after each part.  Raises as ``read``.
+    """
+    digest = new_digest()
+    for place in range(0, size, CHUNK):
+        if interrupted():
+            return None
+        piece = read(place, min(CHUNK, size - place))
+        if not piece:
+            break
+        digest.update(piece)
+        step(len(piece))
+    return digest.digest()
 
 
 def _working(name: str) -> Codec | None:

@@ -21,8 +21,7 @@ from typing import Final
 from asdffs.codecs.base import Codec, Encoding, Source, pieces
 from asdffs.codecs.seeking import Rewritable, Slot
 from asdffs.document.blocks.allocation import Encoded, NewSlot
-from asdffs.document.blocks.checksums import new_digest
-from asdffs.document.blocks.codecs import Readable, check_encoded, is_of_package, mistakes_told, resuming
+from asdffs.document.blocks.codecs import Readable, check_encoded, is_of_package, mistakes_told, new_digest, resuming
 from asdffs.document.blocks.reading import BlockReader
 from asdffs.document.changes import stored
 from asdffs.errors import AbandonedError, AsdffsError, NotPermittedError, NotSupportedError

@@ -183,7 +183,7 @@ class CompressedBlocks:
         self._codecs.forget(number)
         decoded = self._decoded.pop(number, None)
         if decoded is not None:
-            decoded.retire()
+            decoded.invalidate()
 
     def close(self) -> None:
         """Close all spool files, and keep for the next time where decoders can start."""

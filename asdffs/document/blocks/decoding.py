@@ -73,7 +73,7 @@ class DecodedBlock:
         self._room = room
         self._content = Spooled(lambda: self._room.create(in_memory=self._in_memory))
         self._last = (0, 0)
-        self._retired = False
+        self._invalid = False
         self._in_memory = False
         self._needs_all = False
         self._whole = False
@@ -113,7 +113,7 @@ class DecodedBlock:
         if not self._has(offset, stop):
             with self.exclusive:
                 self._provide(offset, stop)
-        self._room.use(self)
+        self._room.touch(self)
         self._content.use(offset, stop)
         self._last = offset, stop
         return Extent(self._content.file.fileno(), offset, max(0, stop - offset))
@@ -200,9 +200,9 @@ class DecodedBlock:
         self._decoder.forget_damages()
         self._decoder.stop()
 
-    def retire(self) -> None:
+    def invalidate(self) -> None:
         """Make this object obsolete: the block is stored in another way now.  Its readers get ``RetiredError``."""
-        self._retired, self._whole = True, False
+        self._invalid, self._whole = True, False
         self.restart()
 
     def restart(self) -> None:
@@ -248,9 +248,9 @@ class DecodedBlock:
             self._content.truncate(needed)
             self._whole, more = True, size - needed
             self._decoder.forget_damages()
-        self._room.use(self)
+        self._room.touch(self)
         self._last = 0, size
-        self._room.admit(self, max(0, more))
+        self._room.make_room(self, max(0, more))
 
     def _is_written_in_part(self, end: int) -> bool:
         """Return whether only the pieces before ``end`` that are written must be decoded."""
@@ -266,7 +266,7 @@ class DecodedBlock:
             self._provide(offset, end)
         finally:
             self._needs_all = False
-        self._room.use(self)
+        self._room.touch(self)
 
     def _decode_all(self, needed: int) -> None:
         """Have the first ``needed`` bytes in the spool."""
@@ -298,11 +298,11 @@ class DecodedBlock:
     @property
     def _behind(self) -> int:
         """Bytes before the offset of the reader that are kept, because requests may arrive out of order."""
-        return _BEHIND_IN_MEMORY if self._in_memory else min(_BEHIND, self._room.most // 4)
+        return _BEHIND_IN_MEMORY if self._in_memory else min(_BEHIND, self._room.limit // 4)
 
     def _go_to(self, offset: int, stop: int) -> None:
         """Have a decoder that comes to the first missing byte of ``[offset, stop)``, next or soon."""
-        if self._retired:
+        if self._invalid:
             raise RetiredError
         missing = self._content.there.missing(offset, stop)
         # if nothing is missing, only the end is to be proved
@@ -311,7 +311,7 @@ class DecodedBlock:
     def _keep_rest(self) -> None:
         """Keep the rest of a piece before another one is decoded: a second reader may need it soon."""
         rest = self._decoder.rest[: max(0, self.size - self._decoder.position)]
-        if rest and not self._in_memory and len(rest) <= self._room.most // 4:
+        if rest and not self._in_memory and len(rest) <= self._room.limit // 4:
             self._make_room(len(rest))
             with contextlib.suppress(OSError):  # it can be decoded again
                 self._keep(rest)
@@ -338,7 +338,7 @@ class DecodedBlock:
         if piece is None:
             self.ended = True
             return
-        self._room.use(self)
+        self._room.touch(self)
         if self._kept_where_there_is_room(piece):
             self._decoder.skip(len(piece))
 
@@ -351,7 +351,7 @@ class DecodedBlock:
         except OSError as err:
             if err.errno not in _FULL or self._in_memory:
                 raise
-        self._room.admit(self, len(piece), full=True)
+        self._room.make_room(self, len(piece), full=True)
         try:
             self._keep(piece)
             return True
@@ -365,7 +365,7 @@ class DecodedBlock:
     def _make_room(self, more: int) -> None:
         """Free room for ``more`` bytes of the spool."""
         if not self._in_memory:
-            self._room.admit(self, more)
+            self._room.make_room(self, more)
         elif self._content.there.size + more > _MOST_IN_MEMORY:
             self.free(more)
 

@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from asdffs.document.blocks.checksums import digest_of
+from asdffs.document.blocks.codecs import digest_of
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.report import Progress

@@ -62,14 +62,14 @@ class BlockLocks:
         """
         return self._overwritten.setdefault(number, RankedLock(self._scheduler, Rank.OVERWRITE))
 
-    def unsteady(self, number: int, *, stored: bool = True) -> bool:
+    def must_wait(self, number: int, *, stored: bool = True) -> bool:
         """Return whether a reader of block ``number`` has to wait; without ``stored``, only for moves of blocks."""
         overwritten = self._overwritten.get(number) if stored else None
         return self._moving.taken or (overwritten is not None and overwritten.taken)
 
     def await_steady(self, number: int, *, stored: bool = True) -> None:
         """Wait until no blocks move and, with ``stored``, block ``number`` is not being overwritten."""
-        while self.unsteady(number, stored=stored):
+        while self.must_wait(number, stored=stored):
             await_free(self._moving)
             if stored:
                 await_free(self.of_overwrite(number))

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from asdffs.codecs.base import Codec
-from asdffs.document.blocks.checksums import digest_of
-from asdffs.document.blocks.codecs import BlockCodecs, Readable, resuming
+from asdffs.document.blocks.codecs import BlockCodecs, Readable, digest_of, resuming
 from asdffs.document.blocks.compressed import CompressedBlocks
 from asdffs.document.blocks.editor import BlockEditor
 from asdffs.document.blocks.locks import BlockLocks, RetiredError
@@ -167,7 +166,7 @@ class BlockReader:
         Compressed and streamed blocks have no window, and none that must be verified, is cut off or is being changed.
         """
         header = self.table.header(number)
-        if self._verify or header.compressed or header.streamed or self.locks.unsteady(number):
+        if self._verify or header.compressed or header.streamed or self.locks.must_wait(number):
             return None
         start, size = self.table.offset(number) + header.full_size, self._size(number, header)
         if not size or start + size > self.table.layout.size:
@@ -273,7 +272,7 @@ class BlockReader:
     def _cut_off(self, number: int) -> DamagedBlockError:
         return DamagedBlockError(_CUT_OFF, block=number, offset=self.table.layout.size, remedy=Remedy.STORED_BYTES)
 
-    def trust(self, number: int) -> None:
+    def skip_verification(self, number: int) -> None:
         """Note that the block was written, so its old checksum is not verified any more."""
         self._checked[number] = ""
 

@@ -85,7 +85,7 @@ class SpoolRoom:
         return self._directory or gettempdir()
 
     @property
-    def most(self) -> int:
+    def limit(self) -> int:
         """The limit in bytes, now.  Raises ``OSError``."""
         room = self._kept + self._free
         return room // 2 if self._most is None else min(self._most, room)
@@ -122,7 +122,7 @@ class SpoolRoom:
 
             return TemporaryFile(dir=self.directory)
 
-    def use(self, block: Occupant) -> None:
+    def touch(self, block: Occupant) -> None:
         """Note that ``block`` is used now; evict others if there are too many files, or too much memory is used."""
         self._used.pop(block, None)
         self._used[block] = None
@@ -138,7 +138,7 @@ class SpoolRoom:
         """Note that ``block`` keeps nothing any more."""
         self._used.pop(block, None)
 
-    def admit(self, block: Occupant, more: int, *, full: bool = False) -> None:
+    def make_room(self, block: Occupant, more: int, *, full: bool = False) -> None:
         """Free room so that ``block`` can keep ``more`` bytes; ``full``: the disk has just refused them.
 
         Bytes are freed in this order, until there is enough room:
@@ -152,7 +152,7 @@ class SpoolRoom:
         """
         if full:
             self._free_when_full = self._free  # not always 0: it may be a quota that is exhausted
-        over = more if full else self._kept + more - self.most
+        over = more if full else self._kept + more - self.limit
         if over <= 0:
             return
         over -= self._evict(block, over, ended=True)
@@ -166,7 +166,7 @@ class SpoolRoom:
 
     def has_again(self, size: int) -> bool:
         """Return whether the disk, which refused bytes, has room for ``size`` bytes now."""
-        return self._free - self._free_when_full >= size and self.most >= size
+        return self._free - self._free_when_full >= size and self.limit >= size
 
     def check_fits(self, block: Occupant, size: int) -> None:
         """Raise ``SpoolFullError`` if ``block`` cannot keep all of ``size`` bytes beside the dirty blocks."""
@@ -174,9 +174,9 @@ class SpoolRoom:
         if len(dirty) >= _MOST_FILES:
             raise SpoolFullError(f"{len(dirty)} blocks are being written already; close some", block=block.number)
         taken = sum(used.held for used in dirty)
-        if taken + size > self.most:
+        if taken + size > self.limit:
             raise SpoolFullError(
-                f"its {size} bytes must be decoded to write it, but the spool has only {self.most - taken} left",
+                f"its {size} bytes must be decoded to write it, but the spool has only {self.limit - taken} left",
                 block=block.number,
                 remedy=Remedy.MORE_SPOOL,
             )

@@ -98,7 +98,7 @@ class BlockStore(BlockReader):
                 self.table.touch()
                 if content:
                     self.changes.note_content(number)
-            self.trust(number)
+            self.skip_verification(number)
 
     def check_writable(self, number: int, *, content: bool = True) -> BlockHeader:
         """Return the header of the block.  Raise ``ReadOnlyError`` or ``DamagedBlockError`` if it cannot be written.

@@ -22,7 +22,7 @@ from support.zarr_files import TAG, Zarr, zarr_file, zarr_parts
 import asdffs as library
 from asdffs.document.arrays import chunks
 from asdffs.document.arrays.index import find_unshown
-from asdffs.document.outlines import MadeRoom
+from asdffs.document.outlines import ElementCache
 from asdffs.errors import AsdffsError, InvalidArrayError
 
 COMPRESSORS: list[dict[str, Any] | None] = [
@@ -173,7 +173,7 @@ def test_a_row_decodes_only_its_chunks(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_room_is_bounded() -> None:
-    room = MadeRoom(100)
+    room = ElementCache(100)
     for key in "abc":
         room.put(key, np.zeros(40, "u1"))
     assert [room.get(key) is not None for key in "abc"] == [False, True, True]
