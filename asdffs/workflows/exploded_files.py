@@ -112,16 +112,18 @@ def _check_on_their_own(document: Document, count: int) -> None:
             raise NotPermittedError(sentence, path=document.path, block=number, remedy=Remedy.RECOMPRESS)
 
 
-def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Callable[[str, Fill], None]) -> None:
-    """Write ``STEM.asdf`` anew with ``write(name, fill)``.  Raises ``InvalidTreeError``, ``OSError``."""
-    text = tree_text(document, folder.directory, stem)
-    write(main_name(stem), lambda new: new.write_at(0, text))
+#: Writes the content of a new file.
+Fill = Callable[[WriteBackend], None]
 
 
-def write_block_file(
-    document: Document, folder: FileFolder, stem: str, number: int, write: Callable[[str, Fill], None]
-) -> None:
-    """Write the file of block ``number`` anew with ``write(name, fill)``.  Raises as ``explode``."""
+def fill_of_tree(document: Document, directory: str, stem: str) -> Fill:
+    """Return what writes ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``, ``OSError``."""
+    text = tree_text(document, directory, stem)
+    return lambda new: new.write_at(0, text)
+
+
+def fill_of_block(document: Document, folder: FileFolder, number: int) -> Fill:
+    """Return what writes the file of block ``number`` in ``folder``.  Raises as ``explode``."""
     file = block_file(document, number)
     stretch = document.contents.stored_stretch(number)
 
@@ -130,11 +132,7 @@ def write_block_file(
         new.write_at(0, prefix)
         transfer(folder, stretch, new, len(prefix), lambda count: None)
 
-    write(block_file_name(stem, number), fill)
-
-
-#: Writes the content of a new file.
-Fill = Callable[[WriteBackend], None]
+    return fill
 
 
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:

@@ -50,7 +50,7 @@ from asdffs.storage.backend import Access, Signature, WriteBackend
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.tree.paths import Path
-from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
+from asdffs.workflows.exploded_files import Fill, fill_of_block, fill_of_tree, main_name, numbered
 from asdffs.workflows.exploding import block_file_name, exploded_sources, moved_source, written_outline
 
 logger = logging.getLogger(__name__)
@@ -253,20 +253,17 @@ class Mirror:
 
     def _write(self, name: str, before: Signature | None) -> None:
         """Write a file anew, if it has the signature ``before``, or is missing."""
-        written: list[Signature] = []
+        fill, written = self._content_of(name), list[Signature]()
 
-        def write(name: str, fill: Fill) -> None:
-            def filled(new: WriteBackend) -> None:
-                fill(new)
-                written.append(new.signature())  # before it has its name: a later save differs
+        def filled(new: WriteBackend) -> None:
+            fill(new)
+            written.append(new.signature())  # before it has its name: a later save differs
 
-            if before is None:
-                mode = mode_of_copy([self._document.path], self.folder.directory)
-                write_new(self.folder, name, filled, durable=False, mode=mode)
-            else:
-                write_over(self.folder, name, filled, check=lambda: self._check_unchanged(name, before))
-
-        self._fill(name, write)
+        if before is None:
+            mode = mode_of_copy([self._document.path], self.folder.directory)
+            write_new(self.folder, name, filled, durable=False, mode=mode)
+        else:
+            write_over(self.folder, name, filled, check=lambda: self._check_unchanged(name, before))
         self.seen[name] = _unchanged(written[-1])
         self.trouble.pop(name, None)
 
@@ -274,12 +271,11 @@ class Mirror:
         if self._signature(name) != before:
             raise UnfinishedError("was saved meanwhile", path=self.folder.path(name))
 
-    def _fill(self, name: str, write: Callable[[str, Fill], None]) -> None:
-        """Write what the ASDF file has for a file of the directory with ``write(name, fill)``; nothing without it."""
+    def _content_of(self, name: str) -> Fill:
+        """Return the function that writes what the ASDF file has for one of ``_names``."""
         if name == self.main:
-            write_tree_file(self._document, self.folder, self.stem, write)
-        elif (number := next(iter(numbered([name], self.stem)))) < len(self._document.blocks):
-            write_block_file(self._document, self.folder, self.stem, number, write)
+            return fill_of_tree(self._document, self.folder.directory, self.stem)
+        return fill_of_block(self._document, self.folder, next(iter(numbered([name], self.stem))))
 
     # -- the tree ----------------------------------------------------------
 
@@ -358,9 +354,10 @@ class Mirror:
 
         Raises ``UnfinishedError`` if that is not possible.
         """
-        keeper = Keeper(self._document)
+        keeper, known = Keeper(self._document), self._names()
         for name in names:
-            self._fill(name, keeper.keep_conflict_content)
+            if name in known:
+                keeper.keep_conflict_content(name, self._content_of(name))
         self._note_kept(keeper, "the directory replaces what %s had; that is kept: %s")
 
     def keep_of_directory(self, names: list[str]) -> None:
