@@ -24,9 +24,10 @@ from asdffs.storage.backend import Extent
 def stem_of(path: str) -> str:
     """Return the stem of the names of the exploded files: the name of the file without its extension.
 
-    ``#``, ``?`` and ``%`` are replaced by ``_``, because the asdf library takes a path for a URI.
+    Characters that mean something in a URI, or are lost there, are replaced by ``_``: the asdf library takes a path
+    for a URI.
     """
-    return re.sub("[#?%]", "_", os.path.splitext(os.path.basename(path))[0])
+    return re.sub(r"[#?%;\x00-\x1f\x7f]", "_", os.path.splitext(os.path.basename(path))[0])
 
 
 def block_file_name(stem: str, number: int) -> str:

@@ -19,6 +19,7 @@ from support.filesystems import KINDS, filesystem
 from support.mounts import asdffs, environment_in, run
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, opened, zlib_block
 
+from asdffs.cli.main import main
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.format.block_header import BlockHeader, build_block_header
@@ -331,3 +332,15 @@ def test_a_pending_change_of_a_killed_mount_is_seen(tmp_path: Path) -> None:
     document = open_document(str(tmp_path / "parts/f0000.asdf"), writable=False)
     assert document.blocks[0].read_at(0, 1 << 20) == DATA * 20
     document.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["a;b", "a\tb", "a\nb", "a\rb", "a\x01b", "a%b", "a#b", "a?b", "a b", "a:b", "[a]", "ä"]
+)
+def test_the_library_opens_the_form_of_any_name(tmp_path: Path, name: str) -> None:
+    with open(tmp_path / f"{name}.asdf", "wb") as file:
+        asdf.AsdfFile({"x": np.arange(10)}).write_to(file)
+    assert main(["explode", str(tmp_path / f"{name}.asdf"), str(tmp_path / "out")]) == 0
+    (tree,) = (path for path in (tmp_path / "out").iterdir() if not path.stem.endswith("0000"))
+    with asdf.open(tree) as found:
+        assert found["x"].sum() == 45
