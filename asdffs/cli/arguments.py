@@ -165,24 +165,9 @@ exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no 
 
 #: The order of commands in the help; those of other packages come last.
 _ORDER: Final = (
-    *(
-        "mount",
-        "umount",
-        "ls",
-        "info",
-        "show",
-        "view",
-        "check",
-        "diff",
-        "tree",
-        "get",
-        "grep",
-        "index",
-        "find",
-        "refs",
-    ),
-    *("set", "unset", "rename", "undo", "edit", "block", "explode", "implode", "repack", "upgrade", "watch", "daf"),
-    *("recover", "cache", "doctor"),
+    *("mount", "umount", "ls", "info", "show", "view", "check", "diff", "tree", "get", "grep", "index", "find"),
+    *("refs", "set", "unset", "rename", "undo", "edit", "block", "explode", "implode", "repack", "upgrade"),
+    *("watch", "daf", "recover", "cache", "doctor"),
 )
 _SUMMARY: Final = re.compile(r"^SUMMARY(?:: Final)? = (\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
 

@@ -13,14 +13,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from asdffs.cli.commands.recover import recover
 from asdffs.cli.mounts import LONGEST as _LONGEST
 from asdffs.cli.mounts import LiveMount, as_user, ask_mounts, is_status, live_mounts
 from asdffs.cli.printing import Facts, say, shown
-from asdffs.cli.results import ExitCode, exit_code_of, sentence_of
+from asdffs.cli.results import ExitCode, for_each, sentence_of
 from asdffs.cli.state_directory import take_report
 from asdffs.cli.state_files import REPORT
 from asdffs.document.report import raise_outcome
@@ -63,10 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Finish, unmount and wait.  Raises ``AsdffsError``."""
     if arguments.all == bool(arguments.mountpoints):
         raise UsageError("give mount points, or -a for all mounts of yours")
-    if not arguments.all and len(arguments.mountpoints) == 1:
-        return _take_away(arguments.mountpoints[0])
-    chosen = _all_mountpoints() if arguments.all else arguments.mountpoints
-    return max((_take_away_or_say(one) for one in chosen), default=0)
+    return _take_away_each(_all_mountpoints() if arguments.all else arguments.mountpoints)
 
 
 def _all_mountpoints() -> list[str]:
@@ -76,13 +74,9 @@ def _all_mountpoints() -> list[str]:
     return [mount.point for mount in sorted(found, key=lambda mount: mount.owner != mine)]
 
 
-def _take_away_or_say(mountpoint: str) -> int:
-    """Unmount; print an error, which must not keep others from being unmounted."""
-    try:
-        return _take_away(mountpoint)
-    except AsdffsError as err:
-        say(f"asdffs: {sentence_of(err)}", file=sys.stderr)
-        return exit_code_of(err)
+def _take_away_each(mountpoints: Sequence[str]) -> int:
+    """Unmount each; one that cannot be unmounted holds up no other."""
+    return for_each(((one, partial(_take_away, one)) for one in mountpoints), lambda _, code: code)
 
 
 def _take_away(given: str) -> int:
@@ -96,7 +90,7 @@ def _take_away(given: str) -> int:
     if found is None or found.kind != "fuse.asdffs":
         raise _not_mounted(given)
     if os.geteuid() == 0 and found.owner:  # root itself may not look into it
-        return as_user(found, lambda: _take_away_or_say(given))
+        return as_user(found, lambda: _take_away_each([given]))
     status = _status(found, given)
     if status is None:
         return _take_dead_away(found)
