@@ -1,1 +1,1 @@
-"""Block compressions: one module each, found by the registry."""
+"""Block compressions, one module each.  ``base`` is their interface, ``seeking`` finds their independent pieces."""

@@ -154,17 +154,21 @@ def _with_blocks_behind(
     raise NoRoomError("no size of the ASDF file has room for the tree and for the index of its blocks")
 
 
-def plan_block_header(
-    layout: Layout, offset: int, old: BlockHeader, new: BlockHeader, *, resize_to: int | None = None
+def plan_block_headers(
+    layout: Layout, changes: Sequence[tuple[int, BlockHeader, BlockHeader]], *, resize_to: int | None = None
 ) -> Plan:
-    """Plan to change the header of the block at ``offset``.
+    """Plan to change block headers: the offset of each block, its old header and its new one.
 
     With ``resize_to``, the file also gets this size in bytes.
     """
-    changed = difference(build_block_header(old), build_block_header(new))
-    writes = (Write(offset + changed[0], changed[1]),) if changed else ()
+    writes = tuple(write for change in changes for write in _writes_of_header(*change))
     size = layout.size if resize_to is None else resize_to
     return Plan(layout.size, size, writes, steady=layout.padding.stop)
+
+
+def _writes_of_header(offset: int, old: BlockHeader, new: BlockHeader) -> tuple[Write, ...]:
+    changed = difference(build_block_header(old), build_block_header(new))
+    return (Write(offset + changed[0], changed[1]),) if changed else ()
 
 
 def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Padding, allocation: int) -> Plan:
@@ -175,8 +179,7 @@ def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Pad
     source = layout.offsets[number + 1]
     shift = policy.aligned(allocation - old.allocated_size)
     new = old._replace(allocated_size=old.allocated_size + shift)
-    header = plan_block_header(layout, layout.offsets[number], old, new)
-    return _moved(layout, header.writes, source, source + shift)
+    return _moved(layout, _writes_of_header(layout.offsets[number], old, new), source, source + shift)
 
 
 def plan_block_slots(
@@ -188,7 +191,7 @@ def plan_block_slots(
     """
     offset = layout.offsets[number]
     grown = [(place + length, len(stored) - length) for place, length, stored in slots if len(stored) != length]
-    writes = list(plan_block_header(layout, offset, old, new).writes)
+    writes = list(_writes_of_header(offset, old, new))
     for place, _, stored in slots:
         moved = bool(grown) and place >= grown[0][0]
         writes.append(Write(place + grown[0][1] if moved else place, stored))
@@ -220,14 +223,6 @@ def plan_block_append(
         end = header.end(start)
         new, start, padding = new.with_block(start, end), end, b""
     return Plan(layout.size, new.size, tuple(writes), steady=layout.text_end), new
-
-
-def plan_block_headers(layout: Layout, changes: Sequence[tuple[int, BlockHeader, BlockHeader]]) -> Plan:
-    """Plan to change several headers: the offset of each block, its old header and its new one."""
-    writes: list[Write] = []
-    for offset, old, new in changes:
-        writes += plan_block_header(layout, offset, old, new).writes
-    return Plan(layout.size, layout.size, tuple(writes), steady=layout.padding.stop)
 
 
 def plan_block_removal(layout: Layout) -> Plan:

@@ -21,7 +21,6 @@ from asdffs.format.layout import Padding
 from asdffs.format.plan import (
     plan_block_append,
     plan_block_growth,
-    plan_block_header,
     plan_block_headers,
     plan_block_removal,
     plan_block_slots,
@@ -80,7 +79,9 @@ class Allocation:
             header = self._within_file(number, header)
         end = header.end(table.offset(number))
         moved = header.allocated_size != old.allocated_size or end > table.layout.size
-        plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
+        plan = plan_block_headers(
+            table.layout, [(table.offset(number), old, header)], resize_to=end if moved else None
+        )
         layout = table.layout._replace(size=plan.new_size, blocks_end=end) if moved else table.layout
 
         def adopt() -> None:
@@ -137,7 +138,7 @@ class Allocation:
         old = table.header(number)
         new = old.with_used(payload.size)._replace(data_size=encoded.size)
         new = new._replace(compression=encoded.compression, checksum=checksum)
-        plan = plan_block_header(table.layout, table.offset(number), old, new)
+        plan = plan_block_headers(table.layout, [(table.offset(number), old, new)])
         self._transaction.fill(plan, payload, table.start(number, old), lambda: table.put(number, new), step)
 
     def put_slots(self, number: int, slots: Sequence[NewSlot]) -> None:
