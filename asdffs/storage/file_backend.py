@@ -287,7 +287,9 @@ class FileFolder:
     def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy only the extents with data, so that holes stay holes; raises ``OSError``."""
         if not isinstance(source, FileBackend):  # an overlay over a file with an unfinished change
-            return _copy_read(source, start, target, to, length)
+            for place in range(0, length, CHUNK):
+                target.write_at(to + place, source.read_at(start + place, min(CHUNK, length - place)))
+            return
         from asdffs.storage.copying import copy_bytes
 
         stop = start + length
@@ -297,7 +299,6 @@ class FileFolder:
             first, last = min(found[0], stop), min(found[1], stop)
             copy_bytes(_fd(source), first, _fd(target), to + first - start, last - first)
             offset = max(last, offset + 1)
-        return None
 
     def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
         """Return whether cloning one block works.  Raises ``OSError`` if ``target`` cannot be emptied again."""
@@ -388,11 +389,6 @@ def _file_store(backend: ReadBackend) -> FileBackend:
 
 def _fd(backend: ReadBackend) -> int:
     return _file_store(backend).fileno()
-
-
-def _copy_read(source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
-    for place in range(0, length, CHUNK):
-        target.write_at(to + place, source.read_at(start + place, min(CHUNK, length - place)))
 
 
 def _next_data(fd: int, offset: int) -> tuple[int, int] | None:

@@ -30,18 +30,15 @@ def write_new(folder: Folder, name: str, fill: Callable[[WriteBackend], None], *
     Raises ``NameExistsError`` if the name exists, and the errors of ``fill``; nothing is left then.
     """
 
-    def place(backend: WriteBackend) -> WriteBackend:
+    def finish(backend: WriteBackend) -> WriteBackend:
+        folder.set_mode(backend, mode)
+        if durable:
+            backend.sync()
         try:
             return folder.place(backend, name)
         except FileExistsError as err:
             sentence = "already exists; give another name"
             raise NameExistsError(sentence, path=folder.path(name), remedy=Remedy.FORCE_REPLACE) from err
-
-    def finish(backend: WriteBackend) -> WriteBackend:
-        folder.set_mode(backend, mode)
-        if durable:
-            backend.sync()
-        return place(backend)
 
     _write(folder, name, fill, finish, durable=durable)
 

@@ -114,16 +114,16 @@ class OpenFile:
         scheduler: Scheduler,
         mode: FileMode,
         replacing: Callable[[str], None],
-        known: Signature | None = None,
+        known: Signature,
     ) -> None:
-        """``known``: the signature of the file when it was read; None: use the current one."""
+        """``known``: the signature of the file when it was read."""
         self.folder = folder
         self.backend = backend
         self.journal = journal
         self.scheduler = scheduler
         self.replacing = replacing
         self.mode = mode
-        self.signature = known or backend.signature()
+        self.signature = known
         self.moving = RankedLock(scheduler, Rank.MOVE)
         self.made = False
         self.can_clone = True
