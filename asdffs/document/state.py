@@ -162,9 +162,7 @@ class FileState:
         if self._fit is None:
             from asdffs.document.tree_fit import TreeFit
 
-            self._fit = TreeFit(
-                self.path, self.tree, self.contents, table=self.table, report=self.report, scheduler=self.scheduler
-            )
+            self._fit = TreeFit(self.path, self.tree, self.contents, self.report)
         return self._fit
 
     def read_text(self, offset: int, length: int) -> bytes | Extent:
@@ -375,13 +373,5 @@ class FileState:
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
         )
         self._generation += 1 << 32
-        self.tree = TreeEditor(
-            self._transaction,
-            self.table,
-            self._dialect,
-            settings.padding,
-            scheduler=self.scheduler,
-            version=self._generation,
-            changes=self.changes,
-        )
+        self.tree = TreeEditor(self.contents, self._dialect, settings.padding, version=self._generation)
         self._fit = None

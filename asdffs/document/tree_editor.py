@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from asdffs.allocator import give_back
 from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.dialects.base import Dialect
-from asdffs.document.blocks.table import BlockTable
-from asdffs.document.blocks.transaction import Transaction
-from asdffs.document.changes import TREE, Changes
+from asdffs.document.blocks.store import BlockStore
+from asdffs.document.changes import TREE
 from asdffs.errors import InvalidTreeError, NoRoomError
 from asdffs.format.layout import Layout, Padding
 from asdffs.format.text import complete_last_line
-from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Extent
 from asdffs.tree.tape import Tape
 
@@ -36,26 +35,17 @@ _MOST_BLOCKS = 64 << 20
 class TreeEditor:
     """The editor of the committed text of one file.  ``version``: a number that changes with each new text."""
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        table: BlockTable,
-        dialect: Dialect,
-        policy: Padding,
-        *,
-        scheduler: Scheduler,
-        version: int,
-        changes: Changes,
-    ) -> None:
+    def __init__(self, blocks: BlockStore, dialect: Dialect, policy: Padding, *, version: int) -> None:
+        """``blocks``: those behind the text.  ``policy``: the padding between them."""
         self.version = version
-        self._changes = changes
-        self._scheduler = scheduler
-        self._transaction = transaction
-        self._table = table
+        self._changes = blocks.changes
+        self._scheduler = blocks.scheduler
+        self._transaction = blocks.transaction
+        self._table = blocks.table
         self._dialect = dialect
         self._policy = policy
         self._entries: Entries | None = None
-        self._parsing = RankedLock(scheduler, Rank.TAPE)
+        self._parsing = RankedLock(blocks.scheduler, Rank.TAPE)
         self._tape: weakref.ref[Tape] | None = None
         self._taped = -1
 

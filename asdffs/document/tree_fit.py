@@ -22,7 +22,6 @@ from asdffs.arrays.placement import ArrayFault, fault_in_block
 from asdffs.arrays.rechecking import Entries
 from asdffs.arrays.validation import read_checked
 from asdffs.document.blocks.store import BlockStore
-from asdffs.document.blocks.table import BlockTable
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, InUseError, InvalidTreeError, NotPermittedError, Remedy, reason_of
@@ -130,25 +129,16 @@ logger = logging.getLogger(__name__)
 class TreeFit:
     """Compares ``tree`` with the blocks in ``contents``, and puts warnings into ``report``.
 
-    ``path``: the path of the file, for messages.  ``table``: the table of the same blocks.
+    ``path``: the path of the file, for messages.
     """
 
-    def __init__(
-        self,
-        path: str,
-        tree: TreeEditor,
-        contents: BlockStore,
-        *,
-        table: BlockTable,
-        report: Report,
-        scheduler: Scheduler,
-    ) -> None:
+    def __init__(self, path: str, tree: TreeEditor, contents: BlockStore, report: Report) -> None:
         self._path = path
         self._tree = tree
         self._contents = contents
-        self._table = table
+        self._table = contents.table
         self._report = report
-        self._scheduler = scheduler
+        self._scheduler = contents.scheduler
         self._counting: tuple[int, Ndarray | None] | None = None
         self._shrunk: dict[int, int | None] = {}
 

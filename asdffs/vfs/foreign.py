@@ -123,7 +123,7 @@ class ForeignChanges:
         self._keeping = True  # a copy lets other requests run, and the file must not be read again meanwhile
         try:
             for number in blocks:
-                if not keeper.keep_conflict_block(number, document):
+                if not keeper.keep_block(number, document, "conflict"):
                     document.report.unkept.append(number)
         finally:
             self._keeping = False

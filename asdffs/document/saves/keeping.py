@@ -64,7 +64,7 @@ def keep_beside(
     report = document.report
     keeper = Keeper(document, spool, report.tell)
     for number in report.unkept if document.conflict else document.contents.compressed.dirty:
-        keeper.keep_unsaved_block(number, document)
+        keeper.keep_block(number, document)
     try:
         # after a failure, the shown text is in the file only after a recovery, so a draft equal to it is kept, too
         committed = b"" if document.mode.failure else document.tree.text()
@@ -125,15 +125,12 @@ class Keeper:
         except (OSError, AsdffsError) as err:
             self.failures.append(f"{name}, as it is in the file, could not be kept beside it ({reason_of(err)})")
 
-    def keep_conflict_block(self, number: int, document: Document) -> bool:
-        """Write the content of a block to ``NAME.conflict-N.block-NNNN.bin``, and return whether that worked."""
-        return self._keep_block("conflict", number, document)
+    def keep_block(self, number: int, document: Document, kind: str = "unsaved") -> bool:
+        """Write the content of a block to ``NAME.KIND-N.block-NNNN.bin``, and return whether that worked.
 
-    def keep_unsaved_block(self, number: int, document: Document) -> bool:
-        """Write an uncommitted block to ``NAME.unsaved-N.block-NNNN.bin``, and return whether that worked."""
-        return self._keep_block("unsaved", number, document)
+        ``kind``: ``unsaved`` for a block that could not be committed, ``conflict`` after another program's change.
+        """
 
-    def _keep_block(self, kind: str, number: int, document: Document) -> bool:
         def name_of(n: int) -> str:
             return f"{self._name}.{kind}-{n}.block-{number:04d}.bin"
 
