@@ -21,6 +21,8 @@ _BITS: Final = {1: 8, 2: 16, 4: 32, 8: 64}
 BITPIX: Final = {"b": {1: 8}, "u": _BITS, "i": _BITS, "f": {2: -32, 4: -32, 8: -64}}
 _WHOLE: Final = {1: "B", 2: "I", 4: "J", 8: "K"}
 _LETTERS: Final = {"b": {1: "L"}, "u": _WHOLE, "i": _WHOLE, "f": {2: "E", 4: "E", 8: "D"}, "c": {8: "C", 16: "M"}}
+#: Characters of a text that one card holds (FITS 4.0, section 4.2.1).
+_LONGEST_NAME: Final = 68
 _LARGEST_AXES: Final = 999
 #: Rows are converted as a whole.
 _LONGEST_ROW: Final = 16 << 20
@@ -188,7 +190,7 @@ class Table:
     def column_cards(self) -> Iterable[Card]:
         """What the header says of each column."""
         for number, column in enumerate(self.columns, 1):
-            yield f"TTYPE{number}", column.name.encode("ascii", "backslashreplace").decode(), ""
+            yield f"TTYPE{number}", _fitting(column.name, number), ""
             yield f"TFORM{number}", column.form(), ""
             if zero_of(column.dtype):
                 yield f"TSCAL{number}", 1, ""
@@ -266,3 +268,14 @@ def as_fits(array: Any, *, scaled: bool = True) -> Any:
 def _width(dtype: Any) -> int:
     """Characters of a text."""
     return int(dtype.itemsize // (4 if dtype.kind == "U" else 1))
+
+
+def _fitting(name: str, number: int) -> str:
+    """Return the name of a column as one card holds it; a longer one is cut, and ends with the column's number."""
+    text = name.encode("ascii", "backslashreplace").decode()
+    if len(text) + text.count("'") <= _LONGEST_NAME:  # a quote takes two characters
+        return text
+    end = f"_{number}"
+    while len(text) + text.count("'") + len(end) > _LONGEST_NAME:
+        text = text[:-1]
+    return text + end

@@ -300,3 +300,14 @@ def test_columns_of_a_qtable_have_the_names_of_the_table(opening: Callable[[str]
     )
     tree = f"t: !<tag:astropy.org:astropy/table/table-1.3.0>\n  colnames: [time, flux]\n  columns: {columns}\n"
     assert read(file_at(opening(tree), "t.fits"))[1].columns.names == ["time", "flux"]
+
+
+def test_long_names_of_columns_are_cut_and_stay_different(opening: Callable[[str], Document]) -> None:
+    names = ["c" * 69, "c" * 70, "d" * 68, "short"]
+    columns = "".join(
+        f'  - !core/column-1.0.0 {{name: "{name}", data: !core/ndarray-1.0.0 [1, {number}]}}\n'
+        for number, name in enumerate(names)
+    )
+    table = read(file_at(opening(f"t: !core/table-1.0.0\n  columns:\n{columns}"), "t.fits"))[1]
+    assert table.columns.names == ["c" * 66 + "_1", "c" * 66 + "_2", "d" * 68, "short"]
+    assert [table.data[name][1] for name in table.columns.names] == [0, 1, 2, 3]
