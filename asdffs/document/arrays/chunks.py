@@ -54,6 +54,11 @@ _CHANGES: Final[Mapping[str, tuple[str, str, int]]] = {
     "quantize": ("astype", "dtype", 1),
     "astype": ("encode_dtype", "decode_dtype", 1),
 }
+#: What libraries raise for damaged bytes and for configurations that make no sense.
+_DAMAGED: Final = (
+    *(ValueError, TypeError, LookupError, SyntaxError, RuntimeError, MemoryError, EOFError, OSError),
+    *(lzma.LZMAError, zlib.error),
+)
 #: Compressors, with the Python packages that decode them.
 _LIBRARIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("zlib", "gzip", "bz2", "lzma"), ""),
@@ -144,7 +149,7 @@ class ChunkedElements(Elements):
         contents, about = self._file.contents, self._about
         size = contents.size(number)
         budget = self._file.budget
-        if size > largest_stored(about, self._chunk_size, budget):
+        if size > _largest_stored(about, self._chunk_size, budget):
             raise InvalidArrayError(f"block {number} has {size} bytes, and a chunk has {self._chunk_size}")
         stored = read_bytes(contents.read(number, 0, size))
         with self._file.scheduler.waiting():
@@ -257,7 +262,7 @@ def check_libraries(about: Chunked) -> None:
         raise InvalidArrayError(f"its chunks need {library}, which is not installed: pip install 'asdffs[zarr]'")
 
 
-def largest_stored(about: Chunked, size: int, budget: Budget) -> int:
+def _largest_stored(about: Chunked, size: int, budget: Budget) -> int:
     """Return the most bytes that a block with a chunk of ``size`` decoded bytes can have."""
     return _before_filters(about, size, budget) * 2 + _ADDED
 
@@ -273,20 +278,11 @@ def decode_chunk(about: Chunked, stored: bytes, size: int, budget: Budget) -> by
     try:
         content: Any = stored if about.compressor is None else _decompress(about.compressor, stored, limit)
         for one in reversed(about.filters):
+            import numcodecs
+
             budget.check(_filtered_size(one, content), "a chunk before its filters")
-            content = _filter_codec(one).decode(content)
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        SyntaxError,
-        RuntimeError,
-        MemoryError,
-        EOFError,
-        lzma.LZMAError,
-        OSError,
-        zlib.error,
-    ) as err:
+            content = numcodecs.get_codec(dict(one)).decode(content)
+    except _DAMAGED as err:
         raise InvalidArrayError(f"a chunk cannot be decoded: {str(err)[:100]}") from err
     found = content if isinstance(content, bytes) else bytes(np.asarray(content).tobytes())
     if len(found) != size:
@@ -377,9 +373,3 @@ def _checked(size: int, limit: int) -> int:
     if size > limit:
         raise ValueError(f"it has {size} bytes or more; a chunk has at most {limit}")
     return size
-
-
-def _filter_codec(config: dict[str, Any]) -> Any:
-    import numcodecs
-
-    return numcodecs.get_codec(dict(config))
