@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
-from support.commands import Done, command
-from support.mounts import environment_in
-from support.samples import DATA, MASK, block_bytes, check_saved, header_bytes, odd_file, opened, zlib_block
-
-Call = Callable[..., Done]
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
+from support.commands import Call
+from support.mounts import ASDFFS, environment_in, run
+from support.samples import DATA, MASK, block_bytes, check_saved, header_bytes, odd_file, opened, put, zlib_block
 
 
 def printed(path: Path, *arguments: object, given: bytes | None = None) -> bytes:
     """The bytes that the command writes, in a process of its own."""
-    command = [sys.executable, "-m", "asdffs", "block", str(path), *map(str, arguments)]
-    done = subprocess.run(
-        command, input=given, capture_output=True, env=environment_in(path.parent), timeout=60, check=False
-    )
+    done = run(*ASDFFS, "block", path, *arguments, input=given, env=environment_in(path.parent), text=False)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
@@ -45,13 +33,10 @@ def test_print(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(bytes(5 << 20)), block_bytes(MASK)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(bytes(5 << 20)), block_bytes(MASK)]))
     script = f"{sys.executable} -m asdffs block {path} 0 | head -c 10 | wc -c"
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, env=environment_in(tmp_path), timeout=60, check=True
-    )
-    assert (done.stdout.strip(), done.stderr) == (b"10", b"")
+    done = run("bash", "-c", script, env=environment_in(tmp_path))
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "10", "")
 
 
 @pytest.mark.sampled(2)
@@ -91,8 +76,7 @@ def test_append_new_and_standard_input(tmp_path: Path, call: Call) -> None:
 
 
 def test_a_replacement_that_is_too_short_is_told(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     (tmp_path / "new").write_bytes(DATA[:50])
     before = path.read_bytes()
     for name in (tmp_path / "new", "/dev/null"):  # a producer that failed
@@ -123,8 +107,7 @@ def test_append_to_a_stream(tmp_path: Path, call: Call) -> None:
 
 
 def test_remove_and_recompress(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), block_bytes(b"nobody")]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), block_bytes(b"nobody")]))
     done = call("block", path, 0, "--remove")
     assert (done.code, "only the last block" in done.sentence) == (5, True)
     done = call("block", path, 2, "--remove")
@@ -158,8 +141,7 @@ PRINTS = "--stored and --range print a block; leave them out to change one"
     ],
 )
 def test_refusals(tmp_path: Path, call: Call, arguments: list[str], code: int, sentence: str) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     before = path.read_bytes()
     done = call("block", path, *arguments)
     assert done.code == code

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
-from support.commands import Done, command
+from support.commands import Call
 from support.filesystems import filesystem, needs_filesystem
-from support.mounts import environment_in, run
-from support.samples import check_saved, odd_file, opened
+from support.mounts import run
+from support.samples import check_saved, odd_file, opened, put
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import NoRoomError
 
-Call = Callable[..., Done]
 LONG = "g" * 100_000
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 def bind(source: Path, target: Path) -> None:
@@ -51,8 +44,7 @@ def bound(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 def _bound(place: Path, file: Path) -> Iterator[Path]:
-    real = place / "real.asdf"
-    real.write_bytes(odd_file())
+    real = put(place, odd_file(), "real.asdf")
     bind(real, file)
     try:
         yield file
@@ -112,8 +104,7 @@ def test_regression_growth_by_another_path_of_the_directory(tmp_path: Path, call
 
 def test_what_replaces_files_says_what_to_do(bound: Path, tmp_path: Path, call: Call) -> None:
     before = bound.read_bytes()
-    other = tmp_path / "other.asdf"
-    other.write_bytes(odd_file())
+    other = put(tmp_path, odd_file(), "other.asdf")
     for arguments in (("repack", bound), ("repack", other, bound, "--force")):
         done = call(*arguments)
         assert (done.code, done.sentence) == (

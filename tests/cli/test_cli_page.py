@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ import jsonschema
 import pytest
 from support.commands import command
 from support.drafts import INVALID, SAMPLES, draft, name_of
-from support.mounts import asdffs, environment_in, mounted
-from support.samples import ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
+from support.mounts import asdffs, environment_in, mounted, run, shim
+from support.samples import ODD_FILES, block_bytes, header_bytes, odd_file, put, zlib_block
 
 from asdffs.cli.arguments import command_names
 from asdffs.cli.results import ExitCode
@@ -42,10 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "draft.asdf").write_bytes(draft(b"a: 1\nr: {$ref: 'missing.asdf#/a'}\n"))
     (folder / "note.txt").write_bytes(b"hello\n")
     (folder / "empty").mkdir()
-    (folder / "bin").mkdir()
-    script = f'#!/bin/sh\nexec {sys.executable} -m asdffs "$@"\n'
-    (folder / "bin/asdffs").write_text(script)
-    (folder / "bin/asdffs").chmod(0o755)
+    shim(folder / "bin")
     environment = environment_in(folder)
     assert command("explode", folder / "data.asdf", folder / "parts", environment=environment).code == 0
     return folder
@@ -67,9 +62,7 @@ def test_row(place: Path, line: str, code: int, message: str) -> None:
     environment.pop("VISUAL", None)
     for kept in place.glob("*.rejected-*"):
         kept.unlink()
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=place, env=environment, capture_output=True, text=True, check=False, stdin=-3
-    )
+    done = run("bash", "-c", line, cwd=place, env=environment, stdin=-3)
     lines = [text.removeprefix("asdffs: ") for text in (done.stdout + done.stderr).splitlines()]
     said = [text for text in lines if not PROGRESS.fullmatch(text)]
     assert (done.returncode, "<br>".join(said)) == (code, message.replace("DIR/", f"{place}/"))
@@ -112,14 +105,12 @@ STRANGE = {
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*ODD_FILES, *STRANGE])
 def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes((ODD_FILES | STRANGE)[name])
+    path = put(tmp_path, (ODD_FILES | STRANGE)[name])
     environment = environment_in(tmp_path)
     fits("info", command("info", "--json", path, environment=environment).json)
     fits("check", command("check", "--json", path, tmp_path / "missing", environment=environment).json)
     fits("recover", command("recover", "--json", path, environment=environment).json)
-    other = tmp_path / "other.asdf"
-    other.write_bytes(odd_file(blocks=[block_bytes(b"other")]).replace(b"value: 1\n", b"more: 2\n"))
+    other = put(tmp_path, odd_file(blocks=[block_bytes(b"other")]).replace(b"value: 1\n", b"more: 2\n"), "other.asdf")
     done = command("diff", "--json", path, other, environment=environment)
     if done.code == ExitCode.FINDINGS:
         fits("diff", done.json)
@@ -160,8 +151,7 @@ def test_json_of_every_draft(tmp_path: Path, path: Path) -> None:
 
 @pytest.mark.mount
 def test_json_of_a_mount(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     with mounted(path, code=None) as mount:
         fits("status", mount.status)
         with pytest.raises(OSError, match="Bad message"):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import asdf
 import numpy as np
 import pytest
-from support.commands import Done, command
-from support.mounts import environment_in
+from support.commands import Call
 from support.samples import MASK, block_bytes, odd_file
 
 from asdffs.arrays.ndarrays import find_arrays
 from asdffs.document.opening import open_document
 
-Call = Callable[..., Done]
 CHANCE = np.random.default_rng(27)
 ARRAYS: dict[str, np.ndarray] = {
     "counts": CHANCE.integers(1000, 1030, (900, 1000), "u2"),
@@ -40,11 +36,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "data.asdf"
     asdf.AsdfFile(tree).write_to(path, all_array_compression="zlib")
     return path
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 def parts_of(path: Path, number: int) -> list[int]:

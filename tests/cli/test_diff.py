@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import asdf
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.commands import Done, command
+from support.commands import Call, command
 from support.mounts import environment_in
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
@@ -22,13 +21,7 @@ from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.storage.urls import shown_name
 from asdffs.tree.values import ValueNode, read_values
 
-Call = Callable[..., Done]
 HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 @pytest.fixture

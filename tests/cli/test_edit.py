@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import asdffs, environment_in, mounted, run
-from support.samples import check_saved, odd_file
+from support.samples import check_saved, odd_file, put
 from support.terminal import Terminal
 
 FIX = "sed -i 's/^value: 1$/value: 12/'"
@@ -113,8 +113,7 @@ def test_strict(file: Path) -> None:
 
 
 def test_another_program_changes_the_file_meanwhile(file: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.write_bytes(odd_file().replace(b"value: 1\n", b"value: 7\n"))
+    other = put(tmp_path, odd_file().replace(b"value: 1\n", b"value: 7\n"), "other")
     done = edit(file, script(file, f"cp {other} {file}; {FIX} $1"))
     assert done.returncode == 7
     assert "another program changed the file" in done.stderr

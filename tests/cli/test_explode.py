@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.commands import Done, command
+from support.commands import Call, command
 from support.filesystems import KINDS, filesystem
 from support.mounts import asdffs, environment_in, run
-from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, opened, zlib_block
+from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, opened, put, zlib_block
 
 from asdffs.cli.main import main
 from asdffs.document.document import Document
@@ -27,13 +26,6 @@ from asdffs.storage import linux_calls
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.imploding import read_exploded
-
-Call = Callable[..., Done]
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 def contents(path: Path) -> tuple[bytes, list[tuple[bytes, bytes]]]:
@@ -51,8 +43,7 @@ def stored(document: Document, number: int) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_identity(tmp_path: Path, call: Call, name: str) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(ODD_FILES[name])
+    path = put(tmp_path, ODD_FILES[name])
     assert call("explode", path, tmp_path / "parts").code == 0
     assert path.read_bytes() == ODD_FILES[name]
     done = call("implode", tmp_path / "parts/data.asdf", tmp_path / "out.asdf", "--json")
@@ -164,8 +155,7 @@ def test_blocks_of_the_main_file_and_files_elsewhere_become_blocks(tmp_path: Pat
 
 
 def test_unreferenced_blocks_come_along_and_other_files_do_not(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(ODD_FILES["unreferenced block"])
+    path = put(tmp_path, ODD_FILES["unreferenced block"])
     call("explode", path, tmp_path / "parts")
     shutil.copy(path, tmp_path / "parts/data2020.asdf")  # a file with a tree of its own, by chance of such a name
     call("implode", tmp_path / "parts/data.asdf", tmp_path / "out.asdf")
@@ -290,8 +280,7 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir() if "asdffs" in path.name) == []
     done = call("explode", tmp_path / "parts", tmp_path)
     assert (done.code, "is a directory" in done.sentence) == (3, True)
-    broken = tmp_path / "broken.asdf"
-    broken.write_bytes(odd_file()[:-60])
+    broken = put(tmp_path, odd_file()[:-60], "broken.asdf")
     done = call("explode", broken, tmp_path / "b")
     assert done.code == 4
     advice = f"the file ends inside this block; 'asdffs block {broken} 1 --stored' prints what is left of it"
@@ -304,8 +293,7 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
 @pytest.mark.long
 def test_many_small_blocks(tmp_path: Path, call: Call) -> None:
     """More than descriptors, and than a thread each."""
-    path = tmp_path / "many.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(b"%d" % n) for n in range(3000)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(b"%d" % n) for n in range(3000)]), "many.asdf")
     assert call("explode", path, tmp_path / "parts").code == 0
     assert call("implode", tmp_path / "parts/many.asdf", tmp_path / "out.asdf").code == 0
     assert contents(tmp_path / "out.asdf") == contents(path)

@@ -13,7 +13,8 @@ import pytest
 from support.arrays import tree_file
 from support.commands import command
 from support.mounts import environment_in
-from support.samples import block_bytes
+from support.odd_files import fits, table_of
+from support.samples import block_bytes, put
 
 ND = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, shape: [8]}"
 SIZES = (0, 8, 2**63 - 1, 2**63, 2**64 - 1)
@@ -46,12 +47,6 @@ def block_headers() -> Iterator[tuple[str, bytes]]:
         yield f"{compression!r} {allocated:x} {used:x} {size:x}", b"\xd3BLK" + header + bytes(8)
 
 
-def header(*cards: tuple[str, object]) -> bytes:
-    lines = [f"{name:<8}= {value!s:>20}".ljust(80) for name, value in cards]
-    text = "".join([*lines, "END".ljust(80)]).encode()
-    return text.ljust(-(-len(text) // 2880) * 2880)
-
-
 def fits_files() -> Iterator[tuple[str, bytes]]:
     """FITS files with one wrong card each, in the extension SCI, and with odd sources."""
     for kind, card in itertools.product(("'BINTABLE'", "'IMAGE'"), CARDS):
@@ -62,39 +57,17 @@ def fits_files() -> Iterator[tuple[str, bytes]]:
 
 def fits_file(source: str, kind: str, cards: dict[str, object]) -> bytes:
     tree = tree_file(f"a: {ND.replace('source: 0', f'source: {source!r}')}\n", [])
-    table = {
-        "NAXIS": 2,
-        "NAXIS1": 8,
-        "NAXIS2": 8,
-        "PCOUNT": 0,
-        "GCOUNT": 1,
-        "TFIELDS": 1,
-        "TFORM1": "'8B'",
-        "THEAP": 64,
-    }
-    sizes = table if kind == "'BINTABLE'" else {"NAXIS": 1, "NAXIS1": 8, "PCOUNT": 0, "GCOUNT": 1}
-    science = {"XTENSION": kind, "BITPIX": 8, **sizes, "EXTNAME": "'SCI'", **cards}
-    own = {
-        "XTENSION": "'IMAGE'",
-        "BITPIX": 8,
-        "NAXIS": 1,
-        "NAXIS1": len(tree),
-        "PCOUNT": 0,
-        "GCOUNT": 1,
-        "EXTNAME": "'ASDF'",
-    }
-    first = header(("SIMPLE", "T"), ("BITPIX", 8), ("NAXIS", 0))
-    parts = (
-        header(*science.items()),
-        bytes(2880),
-        header(*own.items()),
-        tree.ljust(-(-len(tree) // 2880) * 2880, b"\0"),
-    )
-    return first + b"".join(parts)
+    image = {"XTENSION": "'IMAGE'", "BITPIX": 8, "NAXIS": 1, "NAXIS1": 8, "PCOUNT": 0, "GCOUNT": 1}
+    rows = table_of(8, "SCI") | {"NAXIS2": 8, "THEAP": 64}
+    science = rows if kind == "'BINTABLE'" else {**image, "EXTNAME": "'SCI'"}
+    return fits((science | cards, bytes(64)), ({**image, "NAXIS1": len(tree), "EXTNAME": "'ASDF'"}, tree))
 
 
-def check_commands(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_commands(folder: Path, name: str, file: str, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command about the file F ends as a command, and the catalogue has a row for it and for another file."""
+    (folder / "ar").mkdir()
+    put(folder / "ar", tree_file(f"a: {ND}\n", [block_bytes(bytes(8))]), "right.asdf")
+    (folder / "F").symlink_to(put(folder / "ar", content, file))
     monkeypatch.chdir(folder)
     environment = environment_in(folder)
     for words in COMMANDS:
@@ -111,21 +84,13 @@ def check_commands(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.sampled(41)
 @pytest.mark.parametrize(("name", "block"), list(block_headers()), ids=lambda value: "")
 def test_block_headers(name: str, block: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ar").mkdir()
-    (tmp_path / "ar" / "right.asdf").write_bytes(tree_file(f"a: {ND}\n", [block_bytes(bytes(8))]))
-    (tmp_path / "ar" / "F.asdf").write_bytes(tree_file(f"a: {ND}\n", [block], index="absent"))
-    (tmp_path / "F").symlink_to("ar/F.asdf")
-    check_commands(tmp_path, name, monkeypatch)
+    check_commands(tmp_path, name, "F.asdf", tree_file(f"a: {ND}\n", [block], index="absent"), monkeypatch)
 
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("name", "content"), list(fits_files()), ids=lambda value: "")
 def test_fits_headers(name: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ar").mkdir()
-    (tmp_path / "ar" / "right.asdf").write_bytes(tree_file(f"a: {ND}\n", [block_bytes(bytes(8))]))
-    (tmp_path / "ar" / "F.fits").write_bytes(content)
-    (tmp_path / "F").symlink_to("ar/F.fits")
-    check_commands(tmp_path, name, monkeypatch)
+    check_commands(tmp_path, name, "F.fits", content, monkeypatch)
 
 
 def test_regression_a_size_of_2_63_ended_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
 from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted
-from support.processes import wait_for
 from support.samples import block_bytes
 
 pytestmark = pytest.mark.mount
@@ -23,7 +20,7 @@ def write(path: Path, body: str = "v: 1\n") -> None:
 
 def killed(path: Path, *options: object, growing: bool = False, replaced: bool = False) -> Mounted:
     """A mount whose daemon is killed, with a refused draft and a file that was copied in."""
-    with contextlib.suppress(AssertionError), mounted(path, *options) as mount:
+    with mounted(path, *options, code=6) as mount:
         if growing:
             mount.tree.write_text(mount.tree.read_text().replace("v: 1", "v: " + "9" * 9000 + "x"))
         if replaced:
@@ -33,10 +30,7 @@ def killed(path: Path, *options: object, growing: bool = False, replaced: bool =
         (mount.point / "notes.txt").write_text("precious")
         with pytest.raises(OSError, match="Bad message"):
             mount.tree.write_text(mount.tree.read_text().replace("v: ", "v: [typed "))
-        os.kill(mount.pid, signal.SIGKILL)
-        wait_for(mount.pid)
-        lazily_unmount(mount.point)
-        raise AssertionError
+        mount.kill()
     return mount
 
 

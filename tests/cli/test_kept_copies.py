@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, run
+from support.samples import put
 
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.permissions import make_directory
@@ -58,8 +59,7 @@ def can_read(path: Path, user: int, group: int) -> bool:
 def test_the_same_people_may_read_it(tmp_path: Path, give: Callable[[Path], None]) -> None:
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
         folder.chmod(0o755)
-    path = tmp_path / "data.asdf"
-    path.write_bytes(tree_file("v: 1\n", []))
+    path = put(tmp_path, tree_file("v: 1\n", []))
     give(path)
     where = {**environment_in(tmp_path), "EDITOR": "sed -i s/v:/[/"}
     assert asdffs("edit", path, environment=where).returncode == 7

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
 import resource
-import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -13,11 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cli.test_hostile_trees import crossing_references
 from support.arrays import tree_file
 from support.commands import command
-from support.mounts import LIMIT, environment_in
-from support.samples import block_bytes
+from support.mounts import ASDFFS, environment_in, run
+from support.samples import block_bytes, put
 
 from asdffs import limits
 
@@ -37,8 +37,48 @@ sys.exit(code)
 PEAK = 512 << 20
 ND = "!core/ndarray-1.0.0"
 ARRAY = f"{ND} {{source: 0, datatype: uint8, byteorder: big, shape: [8]}}"
+ELEMENT = f"{ND} {{source: 0, datatype: uint8, shape: [4]}}"
 DATA = block_bytes(bytes(8))
 TAG = "asdf://asdf-format.org/zarr/tags/zarr-1.0.0"
+
+
+SEXAGESIMAL = "1" + ":59" * 3000
+
+
+def merges(count: int) -> str:
+    keys = ", ".join(f"k{n}: {ELEMENT if n % 100 == 0 else 1}" for n in range(count))
+    return f"z: {{$ref: '#/m'}}\ndaf: {{version: [1, 0]}}\nm: &m {{{keys}}}\nl:\n" + "- {<<: *m}\n" * count
+
+
+def merged_merges(depth: int) -> str:
+    lines = ["m0: &m0 {" + ", ".join(f"k{n}: 1" for n in range(100)) + "}"]
+    lines += [f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 50)}], a{n}: 1}}" for n in range(1, depth)]
+    return "z: {$ref: '#/m0'}\n" + "\n".join(lines) + "\n"
+
+
+def references(depth: int) -> str:
+    text = f"n:\n  end: {{$ref: '#/n'}}\n  a: {ELEMENT}\n"
+    names = ["end"] + [f"l{n}" for n in range(1, depth)]
+    return text + "".join(
+        f"  {name}: {{$ref: '#/n/{'/'.join([before] * 4)}'}}\n" for before, name in itertools.pairwise(names)
+    )
+
+
+def crossing_references(count: int) -> str:
+    lists = "".join(f"- {{a: {ELEMENT}, up: {{$ref: '#/l'}}, next: {{$ref: '#/l/{n + 1}'}}}}\n" for n in range(count))
+    up = ", ".join(["{$ref: '#/l'}"] * count)
+    return f"l:\n{lists}r: [{up}]\n"
+
+
+def chain(key: str, last: int) -> str:
+    links = "".join(f"- &x{n} [*x{n - 1}]\n" for n in range(1, 4000))
+    return f"{key}:\n- &x0 [{last}]\n{links}top: *x3999\n"
+
+
+def ladder(step: int) -> str:
+    """Aliases whose pairs are as many as the product of their numbers."""
+    lines = "".join(f"- &x{n} [*x{n - 1}, *x{max(0, n - step)}]\n" for n in range(1, 3000))
+    return f"a:\n- &x0 [1]\n{lines}top: *x2999\n"
 
 
 class Case(NamedTuple):
@@ -185,16 +225,8 @@ def test_a_limit_is_a_sentence_and_little_memory(name: str, tmp_path: Path) -> N
     content = case.content()
     assert len(content) < 1 << 20
     (tmp_path / "F").write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, "peak", *case.words],
-        cwd=tmp_path,
-        env=environment_in(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        preexec_fn=limit,
-    )
+    command = [sys.executable, "-c", MEASURED, "peak", *case.words]
+    done = run(*command, cwd=tmp_path, env=environment_in(tmp_path), preexec_fn=limit)
     assert "Traceback" not in done.stderr, done.stderr[-2000:]
     assert done.returncode == case.code, done.stderr
     assert case.says in (done.stderr if case.code else done.stdout)
@@ -230,3 +262,49 @@ def test_the_environment_states_the_memory(memory: str, code: int, says: str, tm
     done = command("show", tmp_path / "F", "a", environment=environment)
     assert done.code == code
     assert says in done.err
+
+
+# -- trees that are small and mean much ------------------------------------------
+
+TREES = {
+    "merges": merges(3000),
+    "merged merges": merged_merges(40),
+    "references": references(20),
+    "crossing references": crossing_references(400),
+    "a chain of references": "".join(f"k{n}: {{$ref: '#/k{n + 1}'}}\n" for n in range(3000)) + "k3000: 1\n",
+    "deep aliases": chain("c", 1),
+    "ladder": ladder(1),
+    "an integer of many digits": f"z: {SEXAGESIMAL}\n",
+    "a key of many digits": f"r: {{$ref: '#/z'}}\nz: 1\n? {SEXAGESIMAL}\n: 2\n",
+    "overlapping elements": f"a: {ELEMENT.replace('uint8', '[ascii, 500000000]').replace('}', ', strides: [1]}')}\n",
+}
+OTHERS = {"deep aliases": chain("d", 2), "ladder": ladder(2)}
+READING = (
+    ("check", "A"),
+    ("check", "--schema", "A"),
+    ("diff", "--values", "A", "B"),
+    ("info", "A"),
+    ("daf", "check", "A"),
+    ("explode", "A", "made"),
+    ("repack", "A", "new.asdf"),
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TREES)
+def test_every_command_ends_soon_and_in_a_sentence(name: str, tmp_path: Path) -> None:
+    """In 500 MB of memory and a minute of the processor (ASDFFS_DEEP=1: ten seconds)."""
+    seconds = 10 if os.environ.get("ASDFFS_DEEP") else 60
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_DATA, (500 << 20, 500 << 20))
+
+    for letter, tree in (("A", TREES[name]), ("B", OTHERS.get(name, "v: 1\n"))):
+        put(tmp_path, tree_file(tree, [block_bytes(b"data")], index="absent"), letter)
+    for words in READING:
+        if words == ("check", "--schema", "A") and name != "references":
+            continue  # the asdf library reads the others, and takes the time and the memory that it takes
+        done = run(*ASDFFS, *words, cwd=tmp_path, env=environment_in(tmp_path), preexec_fn=limit)
+        assert 0 <= done.returncode <= 9, (words, done.returncode, done.stderr[-2000:])
+        assert "Traceback" not in done.stderr, (words, done.stderr[-2000:])

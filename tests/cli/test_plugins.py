@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.mounts import Mounted, environment_in
-from support.samples import odd_file
+from support.mounts import ASDFFS, environment_in, mounted, run
+from support.plugins import install
+from support.samples import odd_file, put
 
 from asdffs.registry import KINDS
 
@@ -35,24 +35,11 @@ PLUGIN = Words()
 """
 
 
-def package(site: Path, name: str, module: str, points: dict[str, str]) -> None:
-    """A package in ``site``, with entry points: group -> name."""
-    (site / f"{name}.py").write_text(module)
-    info = site / f"{name}-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-    lines = [f"[asdffs.{group}]\n{point} = {name}:PLUGIN\n" for group, point in points.items()]
-    (info / "entry_points.txt").write_text("\n".join(lines))
-
-
 def asdffs(site: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own: the registry reads what is installed once."""
     environment = environment_in(site.parent)
     environment["PYTHONPATH"] += f":{site}"
-    command = [sys.executable, "-m", "asdffs", *map(str, arguments)]
-    return subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, errors="replace", check=False
-    )
+    return run(*ASDFFS, *arguments, env=os.environ | environment, errors="replace")
 
 
 @pytest.fixture
@@ -63,15 +50,14 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    (tmp_path / "data.asdf").write_bytes(odd_file())
-    return tmp_path / "data.asdf"
+    return put(tmp_path, odd_file())
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_plugin_harms_nothing(site: Path, path: Path, how: str) -> None:
-    package(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
-    package(site, "working", WORKING, {"codecs": "word"})
+    install(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
+    install(site, "working", WORKING, {"codecs": "word"})
     before = path.read_bytes()
     for arguments in (
         ("info", path),
@@ -90,24 +76,16 @@ def test_a_broken_plugin_harms_nothing(site: Path, path: Path, how: str) -> None
 @pytest.mark.mount
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_mount_beside_broken_plugins(site: Path, path: Path, how: str) -> None:
-    package(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
-    point = site.parent / "mnt"
-    point.mkdir()
-    done = asdffs(site, "mount", path, point)
-    assert done.returncode == 0, done.stderr
-    mount = Mounted(path, point, environment_in(site.parent))
-    try:
-        assert sorted(os.listdir(point)) == [".asdffs", "arrays", "blocks", "exploded", "tree.yaml"]
-        assert "data.npy" in os.listdir(point / "arrays")
-        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
-    finally:
-        done = asdffs(site, "umount", point)
-    assert done.returncode == 0, done.stderr
+    install(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
+    with mounted(path, packages=site) as mount:
+        assert sorted(os.listdir(mount.point)) == [".asdffs", "arrays", "blocks", "exploded", "tree.yaml"]
+        assert "data.npy" in os.listdir(mount.point / "arrays")
+        mount.edit()
     assert b"value: 2\n" in path.read_bytes()
 
 
 def test_a_broken_one_is_told_of_once_and_by_doctor(site: Path, path: Path) -> None:
-    package(site, "broken", BROKEN["import"], {"codecs": "word", "views": "aaa"})
+    install(site, "broken", BROKEN["import"], {"codecs": "word", "views": "aaa"})
     done = asdffs(site, "block", path, 0, "--compression", "word")
     assert done.returncode == 2
     assert "has a plug-in that does not work: ModuleNotFoundError" in done.stderr
@@ -119,7 +97,7 @@ def test_a_broken_one_is_told_of_once_and_by_doctor(site: Path, path: Path) -> N
 
 
 def test_a_codec_is_named_by_its_compression(site: Path, path: Path) -> None:
-    package(site, "working", WORKING, {"codecs": "words"})
+    install(site, "working", WORKING, {"codecs": "words"})
     done = asdffs(site, "block", path, 0, "--compression", "words")
     assert done.returncode == 2
     assert "its id is b'word', not the name of its entry point" in done.stderr
@@ -128,7 +106,7 @@ def test_a_codec_is_named_by_its_compression(site: Path, path: Path) -> None:
 
 
 def test_only_what_is_needed_is_loaded(site: Path, path: Path) -> None:
-    package(site, "loud", "raise SystemExit('loaded')\n", dict.fromkeys(("codecs", "views", "formats"), "loud"))
+    install(site, "loud", "raise SystemExit('loaded')\n", dict.fromkeys(("codecs", "views", "formats"), "loud"))
     done = asdffs(site, "block", path, 0, "--compression", "zlib")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -145,7 +123,7 @@ MISTAKES = {
 def test_a_codec_that_encodes_wrongly_costs_no_data(site: Path, path: Path, mistake: str) -> None:
     body, reason = MISTAKES[mistake]
     module = WORKING.replace("yield bytes(255 - one for one in content.read_at(0, content.size))", body)
-    package(site, "wrong", module, {"codecs": "word"})
+    install(site, "wrong", module, {"codecs": "word"})
     before = path.read_bytes()
     done = asdffs(site, "block", path, 0, "--compression", "word")
     assert done.returncode == 2
@@ -157,7 +135,7 @@ def test_a_codec_that_encodes_wrongly_costs_no_data(site: Path, path: Path, mist
 
 
 def test_a_codec_that_decodes_wrongly_is_told(site: Path, path: Path) -> None:
-    package(site, "word", WORKING, {"codecs": "word"})
+    install(site, "word", WORKING, {"codecs": "word"})
     assert asdffs(site, "block", path, 0, "--compression", "word").returncode == 0
     (site / "word.py").write_text(
         WORKING.replace("yield bytes(255 - one for one in stored", "yield 1 + b'', (stored")
@@ -180,7 +158,7 @@ PLUGIN = Killer()
 
 def test_files_that_kill_the_process_that_reads_them(site: Path, tmp_path: Path) -> None:
     """As the system does when memory is short: they have a row each, and all others are read."""
-    package(site, "killer", KILLER, {"containers": "killer"})
+    install(site, "killer", KILLER, {"containers": "killer"})
     (tmp_path / "archive").mkdir()
     for number in range(60):
         raw = b"KILL" if number in (7, 40) else odd_file(blocks=[])

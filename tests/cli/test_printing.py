@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.mounts import asdffs, environment_in, mounted
+from support.mounts import ASDFFS, asdffs, environment_in, mounted, run
 from support.samples import block_bytes, odd_file
 from support.terminal import asdffs_on_terminal
 
@@ -28,69 +28,30 @@ YAML_KEY = '"' + KEY.replace("\x1b", "\\e").replace("\x07", "\\a").replace("\n",
 YAML_KEY = YAML_KEY.replace("\x9b", "\\x9b") + '"'
 ARRAY = "!core/ndarray-1.0.0 {source: %d, datatype: int8, byteorder: big, shape: [4]}\n"
 HOSTILE = "\x1b]0;pwned\x07\nx.asdf:\xa0nothing\xa0wrong\u202e'.asdf"
+PWNED = "\x1b]0;pwned\x07.asdf"
 FORBIDDEN = ("\x1b]0", "\x07", "\u202e", "\x9b", "\nx.asdf: nothing wrong", "\nx.asdf:\xa0nothing")
+#: ``x`` and ``p`` are names; a ``+`` becomes a space.
+_WORDS = """
+info x.asdf; check x.asdf; check --json x.asdf; diff x.asdf y.asdf; diff --values x.asdf y.asdf;
+upgrade --check x.asdf; tree x.asdf; tree --outline x.asdf; grep ok x.asdf {p}; get v y.asdf {p};
+set -n v=2 {p}; info --map {p}; info {p}; set -n v=2 {x}; diff --text {x} x.asdf; tree --yaml {x};
+get --yaml . {x}; get w {x} x.asdf; refs {x} -o new; refs --check {x}; index --catalog new {x};
+find --catalog c.db --columns v,w,z v; find --catalog c.db --csv --columns v,w,z v;
+find --catalog c.db --csv --sql SELECT+path,value+FROM+value;
+find --catalog c.db --json --columns v,w,z v; find --catalog c.db -0 v; rename v u {x}; undo {x};
+edit {x}; recover {x}; block {x} 0; block {x} 9; show {x}; show {x} w; show {x} text; repack {x};
+repack {x} x.asdf; upgrade {x} x.asdf; implode {x} new; watch --once parts {x}; daf check {x};
+daf unpack {x} new; daf pack {x} new; mount {x} nope{x}; mount {x} {x}; umount {x};
+view --port 99999 {x}; cache; ls; doctor
+"""
 #: Of a terminal's table: rich has the styles, and no operating system command.
 COMMANDS = [
-    ["info", "x.asdf"],
-    ["check", "x.asdf"],
-    ["check", "--json", "x.asdf"],
-    ["diff", "x.asdf", "y.asdf"],
-    ["diff", "--values", "x.asdf", "y.asdf"],
-    ["upgrade", "--check", "x.asdf"],
-    ["tree", "x.asdf"],
-    ["tree", "--outline", "x.asdf"],
-    ["grep", "ok", "x.asdf", "\x1b]0;pwned\x07.asdf"],
-    ["get", "v", "y.asdf", "\x1b]0;pwned\x07.asdf"],
-    ["set", "-n", "v=2", "\x1b]0;pwned\x07.asdf"],
     ["set", "v=\x1b]0;pwned\x07", "\x1b]0;pwned\x07.asdf"],
     ["unset", "\x1b]0;pwned", "y.asdf"],
-    ["info", "--map", "\x1b]0;pwned\x07.asdf"],
-    ["info", "\x1b]0;pwned\x07.asdf"],
     ["check", "no\x1b]0;pwned\x07\nx.asdf: nothing wrong"],
+    ["check", "-v", HOSTILE, "-\x1b]0;pwned\x07"],
     ["explode", "\x1b]0;pwned\x07.asdf", "parts\x1b]0;\u202e"],
-    *(
-        [word.format(x=HOSTILE) for word in words.split()]
-        for words in (
-            "set -n v=2 {x}",
-            "diff --text {x} x.asdf",
-            "tree --yaml {x}",
-            "get --yaml . {x}",
-            "get w {x} x.asdf",
-            "refs {x} -o new",
-            "refs --check {x}",
-            "index --catalog new {x}",
-            "find --catalog c.db --columns v,w,z v",
-            "find --catalog c.db --csv --columns v,w,z v",
-            "find --catalog c.db --csv --sql SELECT+path,value+FROM+value",
-            "find --catalog c.db --json --columns v,w,z v",
-            "find --catalog c.db -0 v",
-            "rename v u {x}",
-            "undo {x}",
-            "edit {x}",
-            "recover {x}",
-            "block {x} 0",
-            "block {x} 9",
-            "show {x}",
-            "show {x} w",
-            "show {x} text",
-            "repack {x}",
-            "repack {x} x.asdf",
-            "upgrade {x} x.asdf",
-            "implode {x} new",
-            "watch --once parts {x}",
-            "daf check {x}",
-            "daf unpack {x} new",
-            "daf pack {x} new",
-            "mount {x} nope{x}",
-            "mount {x} {x}",
-            "umount {x}",
-            "view --port 99999 {x}",
-            "check -v {x} -\x1b]0;pwned\x07",
-            "cache",
-            "ls",
-            "doctor",
-        )
-    ),
+    *([word.format(x=HOSTILE, p=PWNED) for word in words.split()] for words in _WORDS.split(";")),
 ]
 
 
@@ -166,13 +127,8 @@ def test_check_in_a_pipe_keeps_names_that_are_not_utf8(folder: Path) -> None:
     """As a program would read them back."""
     name = b"\xff.asdf"
     (folder / "y.asdf").rename(folder / "\udcff.asdf")
-    done = subprocess.run(
-        [sys.executable, "-m", "asdffs", "check", name],
-        cwd=folder,
-        env=environment_in(folder),
-        capture_output=True,
-        check=False,
-    )
+    command = [*ASDFFS, "check", name]
+    done = subprocess.run(command, cwd=folder, env=environment_in(folder), capture_output=True, check=False)
     assert done.stdout == name + b": nothing wrong\n"
     assert asdffs("check", "x.asdf", environment=environment_in(folder), cwd=folder).returncode == 4
 
@@ -186,9 +142,7 @@ def test_check_in_a_pipe_keeps_names_that_are_not_utf8(folder: Path) -> None:
 def test_a_word_of_a_proposed_command_is_the_name(name: str) -> None:
     word = as_word(name)
     assert word == printable(word, terminal=True)
-    done = subprocess.run(
-        ["bash", "-c", f"printf %s {word}"], capture_output=True, env={"LC_ALL": "C.UTF-8"}, check=True
-    )
+    done = run("bash", "-c", f"printf %s {word}", env={"LC_ALL": "C.UTF-8"}, text=False)
     assert os.fsdecode(done.stdout) == name
 
 

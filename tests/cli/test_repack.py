@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from support import codecs
 from support.arrays import tree_file
-from support.commands import Done, command
+from support.commands import Call, command
 from support.mounts import environment_in, mounted
 from support.samples import (
     DATA,
@@ -26,18 +25,13 @@ from support.samples import (
     header_bytes,
     odd_file,
     opened,
+    put,
     zlib_block,
 )
 
 from asdffs.document.opening import open_document
 
-Call = Callable[..., Done]
 CODECS = sorted(codecs.CODECS)
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 def decoded(path: Path) -> tuple[bytes, list[bytes]]:
@@ -50,8 +44,7 @@ def decoded(path: Path) -> tuple[bytes, list[bytes]]:
 
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_tree_and_blocks_stay(tmp_path: Path, call: Call, name: str) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(ODD_FILES[name])
+    path = put(tmp_path, ODD_FILES[name])
     os.chmod(path, 0o640)
     before = decoded(path)
     done = call("repack", path)
@@ -85,8 +78,7 @@ def test_every_compression(tmp_path: Path, call: Call, codec: str) -> None:
 
 
 def test_padding_and_alignment(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), zlib_block(DATA)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), zlib_block(DATA)]))
     assert call("repack", "--padding", "0", path).code == 0
     assert call("info", "--json", path).json["padding"] < 4096
     assert call("repack", "--padding", "50000", path).code == 0
@@ -144,8 +136,7 @@ def test_dropping_renumbers_sources(tmp_path: Path, call: Call) -> None:
         "text: 'source: 4'\n...\n"
     )
     contents = [b"one", b"two", b"three", b"four", DATA, MASK]
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(tree=tree, blocks=[block_bytes(content) for content in contents]))
+    path = put(tmp_path, odd_file(tree=tree, blocks=[block_bytes(content) for content in contents]))
     done = call("repack", "--drop-unreferenced", path)
     assert done.out.endswith("; dropped blocks: 0, 2, 3\n"), done.err
     text, blocks = decoded(path)
@@ -177,8 +168,7 @@ def test_dropping_is_refused_when_it_is_not_sure(tmp_path: Path, call: Call) -> 
 def test_what_cannot_be_recompressed_stays_and_is_told(tmp_path: Path, call: Call) -> None:
     unknown = header_bytes(b"whatever it is", compression=b"wxyz", data_size=99) + b"whatever it is"
     stream = header_bytes(b"", flags=1, md5=False) + MASK
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), stream], index="absent"))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), stream], index="absent"))
     done = call("repack", "--compression", "zlib", path)
     assert (done.code, done.sentence) == (0, f"warning: {path}: block 1 stays as it is stored: it is streamed")
     with opened(path) as found:
@@ -204,8 +194,7 @@ def test_a_wrong_checksum_is_not_made_right(tmp_path: Path, call: Call) -> None:
 
 @pytest.mark.mount
 def test_refusals(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     assert call("repack", "--compression", "magic", path).sentence.startswith(
         f"{path}: the compression 'magic' is not known"
     )
@@ -227,8 +216,7 @@ def test_refusals(tmp_path: Path, call: Call) -> None:
 
 
 def test_external_sources_stay(tmp_path: Path, call: Call) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[]).replace(b"source: 0", b"source: other.asdf"))
+    path = put(tmp_path, odd_file(blocks=[]).replace(b"source: 0", b"source: other.asdf"))
     assert call("repack", "--drop-unreferenced", path).code == 0
     assert b"source: other.asdf" in path.read_bytes()
 
@@ -236,8 +224,7 @@ def test_external_sources_stay(tmp_path: Path, call: Call) -> None:
 def test_relative_sources_lead_to_the_same_file_from_elsewhere(tmp_path: Path, call: Call) -> None:
     other = odd_file(tree=None, comments="", blocks=[block_bytes(DATA)], index="absent")
     (tmp_path / "other.asdf").write_bytes(other)
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file().replace(b"source: 0", b"source: other.asdf"))
+    path = put(tmp_path, odd_file().replace(b"source: 0", b"source: other.asdf"))
     (tmp_path / "there").mkdir()
     assert call("repack", path, tmp_path / "there/data.asdf").code == 0
     assert b'source: "../other.asdf"' in (tmp_path / "there/data.asdf").read_bytes()

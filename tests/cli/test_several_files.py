@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.commands import Done, command
+from support.commands import Call, command
 from support.drafts import block_36, draft
 from support.mounts import environment_in
 from support.samples import check_saved, odd_file
@@ -23,8 +23,6 @@ from asdffs.cli.printing import CommandFormatter
 from asdffs.cli.results import for_each
 from asdffs.errors import MissingFileError
 from asdffs.failures import Failure, attempt
-
-Call = Callable[..., Done]
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.mounts import LIMIT, environment_in
+from support.mounts import ASDFFS, environment_in, run
 from support.samples import odd_file
 
 from asdffs import interrupts
@@ -35,14 +34,7 @@ MODULES = ["asdffs.cli", "asdffs.cli.main", "asdffs.cli.commands.info", "asdffs.
 @pytest.mark.parametrize("module", MODULES)
 def test_an_interrupt_while_it_starts_prints_nothing(tmp_path: Path, module: str) -> None:
     (tmp_path / "a.asdf").write_bytes(odd_file())
-    done = subprocess.run(
-        [sys.executable, "-c", STOPPING, module, "info", tmp_path / "a.asdf"],
-        env=environment_in(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    done = run(sys.executable, "-c", STOPPING, module, "info", tmp_path / "a.asdf", env=environment_in(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) in [(130, "", ""), (-signal.SIGINT, "", "")]
 
 
@@ -51,14 +43,7 @@ def test_a_signal_goes_to_the_editor_and_what_was_typed_is_kept(tmp_path: Path) 
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nsed -i 's/^value: 1$/value: 2/' \"$1\"\nkill -TERM $PPID\nexec tail -f /dev/null\n")
     editor.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "asdffs", "edit", tmp_path / "a.asdf"],
-        env={**environment_in(tmp_path), "EDITOR": str(editor)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    done = run(*ASDFFS, "edit", tmp_path / "a.asdf", env={**environment_in(tmp_path), "EDITOR": str(editor)})
     assert done.returncode == 7
     assert "ended by the signal SIGTERM" in done.stderr
     assert b"value: 2\n" in (tmp_path / "a.asdf.rejected-1.yaml").read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import asdffs, environment_in
-from support.samples import DATA, odd_file, write_sample
+from support.samples import DATA, odd_file, put, write_sample
 
 from asdffs import errors
 from asdffs.cli.arguments import command_names, make_parsers
@@ -105,8 +105,7 @@ def test_info_json(tmp_path: Path) -> None:
     [(odd_file(), "valid"), (odd_file(index="absent"), "absent"), (odd_file(index="stale"), "invalid")],
 )
 def test_info_states_the_index(tmp_path: Path, whole: bytes, index: str) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(whole)
+    path = put(tmp_path, whole)
     done = asdffs("info", path, environment=environment_in(tmp_path))
     assert f"index     {index}" in done.stdout
     assert f"{len(DATA):>12}" in done.stdout
@@ -114,8 +113,7 @@ def test_info_states_the_index(tmp_path: Path, whole: bytes, index: str) -> None
 
 
 def test_info_of_a_damaged_block_shows_the_rest(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(index="absent")[:-60])
+    path = put(tmp_path, odd_file(index="absent")[:-60])
     done = asdffs("info", path, environment=environment_in(tmp_path))
     assert done.returncode == 0
     assert "data" in done.stdout
@@ -129,12 +127,3 @@ def test_bad_command_lines(tmp_path: Path, arguments: list[str], code: int) -> N
     assert done.returncode == code
     assert done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
-    code = "import sys, asdffs.cli.main; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "asdf", "rich", "watchdog", "mfusepy", "fuse", "yaml"} & set(done.stdout.split())

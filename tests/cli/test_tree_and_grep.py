@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import asdf
 import numpy as np
 import pytest
 import yaml
-from support.commands import Done, command
+from support.commands import Call, Done
 from support.mounts import environment_in
 from support.terminal import on_terminal
 
-Call = Callable[..., Done]
 TREE = {
     "meta": {"observer": "Ada Lovelace", "exposure": {"type": "WFI_IMAGE", "steps": [1, 2]}},
     "note": "2027-06-01",
 }
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 @pytest.fixture

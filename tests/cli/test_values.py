@@ -11,27 +11,20 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import asdf
 import numpy as np
 import pytest
 import yaml
-from support.commands import Done, command
-from support.mounts import LIMIT, environment_in, lazily_unmount, mounted
-from support.processes import until, wait_for
-from support.samples import odd_file
+from support.commands import Call, Done
+from support.mounts import ASDFFS, LIMIT, environment_in, mounted, run
+from support.processes import until
+from support.samples import odd_file, put
 
-Call = Callable[..., Done]
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 TREE = {"meta": {"observer": "Ada Lovelace", "exposure": {"time": 107.5, "type": "WFI_IMAGE"}}, "items": [1, 2, 3]}
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    return partial(command, environment=environment_in(tmp_path))
 
 
 @pytest.fixture
@@ -109,17 +102,6 @@ def test_what_is_missing_is_named_and_the_rest_printed(call: Call, tmp_path: Pat
     )
 
 
-def test_get_starts_fast(night: Path, tmp_path: Path) -> None:
-    script = (
-        "import sys; from asdffs.cli.main import main; main(['get', 'meta.observer', sys.argv[1]]);"
-        "print([name for name in ('numpy', 'rich', 'asdf', 'ctypes', 'multiprocessing') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, night], env=environment_in(tmp_path), capture_output=True, check=True
-    )
-    assert done.stdout.decode().splitlines() == ["Ada Lovelace", "[]"]
-
-
 # -- change -----------------------------------------------------------------------
 
 
@@ -155,8 +137,7 @@ def test_every_kind_of_change(call: Call, night: Path) -> None:
 
 
 def test_a_shared_value_is_refused(call: Call, tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file().replace(b"value: 1\n", b"value: &v 1\nother: *v\n"))
+    path = put(tmp_path, odd_file().replace(b"value: 1\n", b"value: &v 1\nother: *v\n"))
     done = call("set", "value=2", path)
     assert done.code == 2
     assert "is shared: line 9 has an alias to it; --shared changes it in all these places" in done.sentence
@@ -230,7 +211,7 @@ def test_a_failure_stops_nothing(tmp_path: Path, call: Call, jobs: int) -> None:
     files[2].write_bytes(b"not ASDF at all")
     files[4].unlink()
     words = ["set", "meta.observer=Grace", *files, "-j", jobs, "--where", "not number == 5"]
-    done = run(tmp_path, *words) if jobs > 1 else call(*words)
+    done = own_process(tmp_path, *words) if jobs > 1 else call(*words)
     assert done.code == 4
     errors = [line for line in done.err.splitlines() if "set in 6 files" not in line]  # how far it is, if it is slow
     assert [line.split(":")[1].strip() for line in errors] == [str(files[2]), str(files[4])]
@@ -240,16 +221,8 @@ def test_a_failure_stops_nothing(tmp_path: Path, call: Call, jobs: int) -> None:
     assert [one["changed"] for one in again] == [False, False, False, False, False, True]
 
 
-def run(folder: Path, *words: object) -> Done:
-    """The command in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "asdffs", *map(str, words)],
-        env=environment_in(folder),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def own_process(folder: Path, *words: object) -> Done:
+    done = run(*ASDFFS, *words, env=environment_in(folder))
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -278,7 +251,7 @@ def test_what_was_recorded_is_undone(tmp_path: Path, call: Call) -> None:
     assert call("get", "a.b", files[1]).out == "2\n"
     for other, raw in ((files[0], files[0].read_bytes()), (tmp_path / "data.fits", b"SIMPLE\n\x80")):
         other.write_bytes(raw)
-        done = run(tmp_path, "undo", other)
+        done = own_process(tmp_path, "undo", other)
         assert (done.code, done.sentence) == (2, f"{other}: line 1 is not a line that --record writes")
 
 
@@ -297,11 +270,8 @@ def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
         before = [text_of(path) for path in files]
         record = folder / "changes.jsonl"
         words = ["set", "--record", record, "meta.observer=A much longer name than before", *files]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "asdffs", *map(str, words)],
-            env=environment_in(tmp_path),
-            stdout=subprocess.DEVNULL,
-        )
+        command = [*ASDFFS, *map(str, words)]
+        process = subprocess.Popen(command, env=environment_in(tmp_path), stdout=subprocess.DEVNULL)
         goal = rng.randrange(1, 2 * len(files))
         wait_for_record(process, record, goal)
         process.send_signal(signal.SIGKILL)
@@ -360,19 +330,11 @@ def test_no_state_directory_is_made(tmp_path: Path, call: Call) -> None:
 
 @pytest.mark.mount
 def test_what_a_killed_mount_left_is_kept_before_a_value_is_set(night: Path, call: Call) -> None:
-    point = night.parent / "mnt"
-    point.mkdir()
-    assert call("mount", night, point).code == 0
-    try:
-        pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
-        (point / "notes").write_text("remember")
-        os.kill(pid, signal.SIGKILL)
-        wait_for(pid)
-    finally:
-        lazily_unmount(point)
+    with mounted(night, code=6) as mount:
+        (mount.point / "notes").write_text("remember")
+        mount.kill()
     done = call("set", "number=5", night)
-    assert done.code == 0
-    assert "kept from the last mount: " in done.err
+    assert (done.code, "kept from the last mount: " in done.err) == (0, True)
     assert (night.parent / "night.asdf.leftover/notes").read_text() == "remember"
 
 
@@ -420,17 +382,9 @@ def test_interrupted(tmp_path: Path, call: Call, jobs: int) -> None:
     files = many(tmp_path, 60)
     record = tmp_path / "changes.jsonl"
     words = ["set", "-j", jobs, "--record", record, "meta.observer=Grace", *files]
-    with (
-        leased(files[-1]),
-        subprocess.Popen(
-            [sys.executable, "-m", "asdffs", *map(str, words)],
-            env=environment_in(tmp_path),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as process,
-    ):
+    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    command = [*ASDFFS, *map(str, words)]
+    with leased(files[-1]), subprocess.Popen(command, env=environment_in(tmp_path), **more) as process:
         until(lambda: record.exists() and record.read_bytes().count(b"done") >= 2)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=LIMIT)
@@ -453,7 +407,7 @@ def test_interrupted(tmp_path: Path, call: Call, jobs: int) -> None:
     ],
 )
 def test_words_that_are_not_utf8_are_refused(call: Call, tmp_path: Path, words: list[str]) -> None:
-    (file,) = many(tmp_path, 1)
+    file = made(tmp_path / "f.asdf")
     before = file.read_bytes()
     done = call(*words, file)
     assert done.code == 2
@@ -462,7 +416,7 @@ def test_words_that_are_not_utf8_are_refused(call: Call, tmp_path: Path, words: 
 
 
 def test_values_that_yaml_would_change_are_refused(call: Call, tmp_path: Path) -> None:
-    (file,) = many(tmp_path, 1)
+    file = made(tmp_path / "f.asdf")
     for value, words in (("# x", "has a comment"), ("#2", "has a comment"), ("l1\nl2", "has line breaks")):
         done = call("set", f"meta.observer:={value}", file)
         assert (done.code, words in done.sentence) == (2, True)
@@ -477,14 +431,14 @@ def test_a_scheme_that_is_not_known(call: Call) -> None:
 
 
 def test_get_with_the_file_first(call: Call, tmp_path: Path) -> None:
-    (file,) = many(tmp_path, 1)
+    file = made(tmp_path / "f.asdf")
     done = call("get", file, "number")
     sentence = f"{file}: is a file; the path of the value comes first: asdffs get PATH FILE"
     assert (done.code, done.sentence) == (2, sentence)
 
 
 def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
-    (file,) = many(tmp_path, 1)
+    file = made(tmp_path / "f.asdf")
     file.write_bytes(file.read_bytes().replace(b"Ada Lovelace", "Ada Lové".encode().ljust(12)))
     environment = {**environment_in(tmp_path), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-P", "-m", "asdffs", "get", "meta.observer", str(file)]

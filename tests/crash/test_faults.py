@@ -21,7 +21,7 @@ from support.crashes import Crash, record
 from support.filesystems import filesystem
 from support.memory import MemoryFolder
 from support.mounts import run
-from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
+from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, put
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
@@ -151,8 +151,7 @@ def test_regression_a_block_without_checksum_that_only_shrank_kept_its_size() ->
 
 
 def test_regression_a_partial_append_to_a_stream_made_later_saves_stale(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(STREAMED)
+    path = put(tmp_path, STREAMED)
     size = path.stat().st_size
     document = open_document(str(path), writable=True)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -191,8 +190,7 @@ document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2\\nlong
 def test_regression_room_behind_the_end_was_missed_after_a_reboot(tmp_path: Path) -> None:
     """XFS reserves some while a file is appended to, and gives it up when it forgets the file."""
     with filesystem("xfs", tmp_path) as place:
-        path = place / "data.asdf"
-        path.write_bytes(STREAMED)
+        path = put(place, STREAMED)
         interrupted_insertion(path)
         assert run("umount", place).returncode == 0
         assert run("mount", "-o", "loop", tmp_path / "xfs.image", place).returncode == 0
@@ -206,8 +204,7 @@ def test_regression_room_behind_the_end_was_missed_after_a_reboot(tmp_path: Path
 def test_regression_a_file_that_shares_bytes_is_not_grown_by_insertion(tmp_path: Path) -> None:
     """What is written into shared bytes gets another address, and recovery would miss the old one."""
     with filesystem("xfs", tmp_path) as place:
-        path = place / "data.asdf"
-        path.write_bytes(odd_file())
+        path = put(place, odd_file())
         assert run("cp", "--reflink=always", path, place / "copy").returncode == 0
         os.link(path, place / "other")
         document = open_document(str(path), writable=True, settings=Settings(growth="insert"))

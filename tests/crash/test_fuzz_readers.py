@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.mounts import run
 
 pytestmark = pytest.mark.long
 
@@ -21,7 +21,7 @@ SECONDS = "2" if os.environ.get("ASDFFS_DEEP") else "60"
 #: Mutants for one process, which is one test: so its time limit need not grow with ``COUNT``.
 STEP = 2000
 NAMES = (
-    *("format", "document", "journal", "tree", "words", "codecs", "fits", "zarr"),
+    *("commands", "format", "document", "journal", "tree", "words", "codecs", "fits", "zarr"),
     *("catalog", "headers", "answers", "listings", "daf"),
 )
 
@@ -31,17 +31,12 @@ NAMES = (
 def test_mutants_end_in_sentences(name: str, first: int, tmp_path: Path) -> None:
     tests = Path(__file__).parents[1]
     count = str(min(STEP, COUNT - first))
-    done = subprocess.run(
-        [sys.executable, "-m", "support.fuzzed_readers", name, str(first), count, SECONDS],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{tests}:{os.environ.get('PYTHONPATH', '')}:{tests.parent}",
-            "XDG_CACHE_HOME": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    where = {
+        "PYTHONPATH": f"{tests}:{os.environ.get('PYTHONPATH', '')}:{tests.parent}",
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    words = ("support.fuzzed_readers", name, first, count, SECONDS)
+    done = run(sys.executable, "-m", *words, env={**os.environ, **where}, timeout=None)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     print(name, {**found, "wrong": len(found["wrong"])})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.filesystems import KINDS, filesystem
 from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
-from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened
+from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened, put
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
 
@@ -42,8 +42,7 @@ def grow_tree(mount: Mounted, value: int = 2, size: int = 9000) -> None:
 
 def on(place: Path, tmp_path: Path, whole: bytes) -> Path:
     """The file on the file system, the mount point elsewhere."""
-    path = place / "data.asdf"
-    path.write_bytes(whole)
+    path = put(place, whole)
     link = tmp_path / "data.asdf"
     link.symlink_to(path)
     return link
@@ -130,8 +129,7 @@ def test_many_growths_one_after_the_other(place: Path, tmp_path: Path, growth: s
 def test_a_disk_that_fills_up_in_the_middle_of_a_copy(place: Path, tmp_path: Path) -> None:
     """``cp big blocks/0001.bin`` gets ENOSPC; the file stays whole, and goes on once there is room."""
     link = on(place, tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), block_bytes(b"third")]))
-    big = tmp_path / "big"
-    big.write_bytes(os.urandom(1 << 20) * 40)
+    big = put(tmp_path, os.urandom(1 << 20) * 40, "big")
     ballast = place / "ballast"
     with mounted(link, code=None) as mount:
         free = shutil.disk_usage(place).free
@@ -175,8 +173,7 @@ def test_without_room_for_the_journal_nothing_is_written(tmp_path: Path) -> None
     """Unless the user does without one."""
     with filesystem("tmpfs", tmp_path) as place:
         run("mount", "-o", "remount,nr_inodes=2", place)
-        path = place / "data.asdf"
-        path.write_bytes(odd_file(padding=b" " * 900))
+        path = put(place, odd_file(padding=b" " * 900))
         point, environment = tmp_path / "mnt", environment_in(tmp_path)
         point.mkdir()
         done = asdffs("mount", path, point, environment=environment)

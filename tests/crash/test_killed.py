@@ -16,11 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import asdf
+import numpy as np
 import pytest
+from support import codecs
 from support.filesystems import KINDS, filesystem
-from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, run
+from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, mounted, run
 from support.processes import children_of, wait_for
-from support.samples import odd_file, opened
+from support.samples import odd_file, opened, put
 
 from asdffs.document.opening import open_document
 
@@ -65,16 +68,7 @@ def save(new: bytes) -> Callable[[Path], None]:
 
 
 def dd(point: Path) -> None:
-    command = [
-        "dd",
-        "if=/dev/zero",
-        f"of={point}/blocks/0000.bin",
-        "bs=10",
-        "seek=3",
-        "count=5",
-        "conv=notrunc,fsync",
-    ]
-    run(*command)
+    run("dd", "if=/dev/zero", f"of={point}/blocks/0000.bin", "bs=10", "seek=3", "count=5", "conv=notrunc,fsync")
     run("sync", point)
 
 
@@ -147,12 +141,17 @@ def calls_of(folder: Path, file: Path, edit: Edit) -> list[str]:
     return [call for line in lines for call in COUNTED if f" {call}(" in f" {line.split(' ', 1)[1].strip()}"]
 
 
+def chosen(calls: list[str], place: int) -> tuple[str, int]:
+    """The call at ``place``, and which of its kind it is."""
+    place %= len(calls)
+    return calls[place], calls[: place + 1].count(calls[place])
+
+
 def points(calls: list[str]) -> list[tuple[str, int]]:
-    """Each call and which of its kind it is; evenly chosen ones, the last included, unless deep."""
-    found = [(call, calls[: place + 1].count(call)) for place, call in enumerate(calls)]
-    if DEEP or len(found) <= POINTS:
-        return found
-    return [found[round(n * (len(found) - 1) / (POINTS - 1))] for n in range(POINTS)]
+    """Each call; evenly chosen ones, the last included, unless deep."""
+    if DEEP or len(calls) <= POINTS:
+        return [chosen(calls, place) for place in range(len(calls))]
+    return [chosen(calls, round(n * (len(calls) - 1) / (POINTS - 1))) for n in range(POINTS)]
 
 
 @pytest.fixture(params=["here", *KINDS] if DEEP else ["here"])
@@ -170,8 +169,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path):
 @pytest.mark.parametrize("name", EDITS)
 def test_cut_at_every_call(tmp_path: Path, place: Path, name: str, fault: str) -> None:
     edit = EDITS[name]
-    path = place / "data.asdf"
-    path.write_bytes(edit.start)
+    path = put(place, edit.start)
     old = contents(path)
     calls = calls_of(tmp_path, path, edit)
     new = contents(path)
@@ -188,12 +186,14 @@ def test_cut_at_every_call(tmp_path: Path, place: Path, name: str, fault: str) -
     assert "new" in outcomes or not DEEP
 
 
+def open_again(folder: Path, path: Path) -> None:
+    with mounted(path, at=folder / "mnt", environment=environment_in(folder)):
+        pass
+
+
 def check(folder: Path, path: Path, old: tuple[bytes, list[bytes]], new: tuple[bytes, list[bytes]]) -> str:
     """After the next open; returns which tree was found (for dd: which block)."""
-    environment = environment_in(folder)
-    done = asdffs("mount", path, folder / "mnt", environment=environment)
-    assert done.returncode == 0, done.stderr
-    assert asdffs("umount", folder / "mnt", environment=environment).returncode == 0
+    open_again(folder, path)
     text, blocks = contents(path)
     assert text in (old[0], new[0])
     for now, before, after in zip(blocks, old[1], new[1], strict=True):
@@ -208,3 +208,89 @@ def check_block(now: bytes, before: bytes, after: bytes) -> None:
     assert len(before) <= len(now) <= len(after) or len(after) <= len(now) <= len(before)
     assert all(byte in pair for byte, *pair in zip(now, before, after, strict=False))
     assert all(byte in (0, new) for byte, new in zip(now[len(before) :], after[len(before) :], strict=False))
+
+
+# -- each kind of work on blocks, in each compression -----------------------------
+# A compressed block is the old or the new one, whole; a new block is there, or a part of it, or not.
+
+CODECS = sorted(codecs.CODECS)
+RNG = np.random.default_rng(8)
+ARRAY = np.repeat(RNG.integers(0, 99, 6000, "u1"), 5)
+NOISE = RNG.integers(0, 256, 60_000, "u1").tobytes()
+
+
+def read(point: Path) -> None:
+    (point / "blocks/0000.bin").read_bytes()
+    os.truncate(point / "blocks/0001.bin", 100)
+
+
+def overwrite(point: Path) -> None:
+    with open(point / "blocks/0000.bin", "r+b", buffering=0) as file:
+        file.write(b"\0" * 9000)
+
+
+def grow(point: Path) -> None:
+    with open(point / "blocks/0000.bin", "ab", buffering=0) as file:
+        file.write(NOISE)
+        os.fsync(file.fileno())
+
+
+def shrink(point: Path) -> None:
+    os.truncate(point / "blocks/0000.bin", 1000)
+
+
+def recompress(point: Path) -> None:
+    os.setxattr(point / "blocks/0000.bin", "user.asdf.compression", b"none")
+
+
+def append(point: Path) -> None:
+    (point / "blocks/0002.bin").write_bytes(NOISE)
+    run("sync", point)
+
+
+BLOCK_EDITS: dict[str, Callable[[Path], None]] = {
+    edit.__name__: edit for edit in (read, overwrite, grow, shrink, recompress, append)
+}
+ALL = [(codec, edit) for codec in CODECS for edit in BLOCK_EDITS if edit != "append"]
+#: Unless deep each codec and each kind of work once or twice.
+CASES = [("none", "append"), *(ALL if DEEP else ALL[::4])]
+
+
+def start(folder: Path, codec: str) -> bytes:
+    """Two blocks, the first in ``codec``; the shape of the array is not stated, so that it may change."""
+    path = folder / "start.asdf"
+    file = asdf.AsdfFile({"value": 1, "a": ARRAY, "b": np.arange(300)})
+    file.set_array_compression(file["a"], None if codec == "none" else codec)
+    file.write_to(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(("codec", "name"), CASES)
+def test_killed(tmp_path: Path, codec: str, name: str) -> None:
+    (tmp_path / "files").mkdir()
+    path = tmp_path / "files" / "data.asdf"
+    edit = Edit(start(tmp_path, codec), BLOCK_EDITS[name])
+    path.write_bytes(edit.start)
+    old = contents(path)[1]
+    calls = calls_of(tmp_path, path, edit)
+    new = contents(path)[1]
+    assert name in ("read", "recompress") or new[0] != old[0] or len(new) > len(old)
+    for call, number in points(calls) if DEEP else [chosen(calls, sum((codec + name).encode()))]:
+        path.write_bytes(edit.start)
+        attempt(tmp_path, path, edit, "-e", f"inject={call}:signal=SIGKILL:when={number}")
+        check_blocks(tmp_path, path, old, new)
+
+
+def check_blocks(folder: Path, path: Path, old: list[bytes], new: list[bytes]) -> None:
+    """After the next open."""
+    open_again(folder, path)
+    blocks = contents(path)[1]
+    assert blocks[0] in (old[0], new[0])
+    assert blocks[1] in (old[1], new[1])
+    assert NOISE.startswith(b"".join(blocks[2:]).rstrip(b"\0"))
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["data.asdf"]
+    assert asdffs("check", "--deep", path, environment=environment_in(folder)).stdout.count("cannot be decoded") == 0
+    with asdf.open(path, validate_checksums=True, lazy_load=True, memmap=False) as found:
+        assert found["value"] == 1
+        for block in found._blocks.blocks:
+            assert len(block.data) >= 0  # decodes, and verifies the checksum

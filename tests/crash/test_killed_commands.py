@@ -16,14 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import asdf
+import numpy as np
 import pytest
 from crash.test_killed import CALLS, COUNTED, DEEP, can_trace, check_block, contents
 from support.commands import command
 from support.daf_stores import sample
 from support.drafts import block_36, draft
-from support.filesystems import filesystem
-from support.mounts import LIMIT, environment_in
-from support.samples import DATA, MASK, block_bytes, odd_file, zlib_block
+from support.filesystems import filesystem, fill
+from support.mounts import ASDFFS, environment_in, run
+from support.samples import DATA, MASK, block_bytes, odd_file, put, zlib_block
 
 pytestmark = [
     pytest.mark.long,
@@ -128,17 +130,8 @@ class Place:
         """Its exit code, under strace if there are options for it."""
         command = [sys.executable, *(["-c", work.program] if work.program else ["-m", "asdffs", *work.arguments])]
         tracing = ["strace", "-f", "-qq", "-o", self.folder / "trace", "-e", f"trace={CALLS}", *strace]
-        tracing = tracing if strace else []
-        environment = {**self.environment, "EDITOR": work.editor, "VISUAL": ""}
-        return subprocess.run(
-            [*map(str, tracing), *command],
-            cwd=self.files,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT,
-            check=False,
-        ).returncode
+        where = {"cwd": self.files, "env": {**self.environment, "EDITOR": work.editor, "VISUAL": ""}}
+        return run(*(tracing if strace else []), *command, **where, stdin=subprocess.DEVNULL, text=False).returncode
 
     def calls(self) -> list[tuple[str, int]]:
         """The calls of the last run on files here, and which of their kind each is."""
@@ -291,17 +284,10 @@ def test_a_full_disk_while_watching(tmp_path: Path) -> None:
     from support.watched import watched
 
     with filesystem("tmpfs", tmp_path, 3 << 20) as here:
-        file = here / "data.asdf"
-        file.write_bytes(odd_file(blocks=[block_bytes(b"x" * 100_000), block_bytes(MASK)]))
+        file = put(here, odd_file(blocks=[block_bytes(b"x" * 100_000), block_bytes(MASK)]))
         environment = environment_in(tmp_path)
         with watched(file, code=None, end=signal.SIGTERM) as watch:
-            ballast = here / "ballast"
-            with open(ballast, "wb", buffering=0) as filler:
-                try:
-                    while True:
-                        filler.write(b"\0" * 4096)
-                except OSError:
-                    pass
+            ballast = fill(here)
             os.truncate(ballast, ballast.stat().st_size - (64 << 10))
             text = watch.tree.read_bytes()
             watch.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2 # " + b"y" * 40_000 + b"\n"))
@@ -348,3 +334,33 @@ def test_ended_by_a_signal_nothing_is_left(tmp_path: Path, name: str) -> None:
                 found = {path.relative_to(place.files) for path in place.files.rglob("*")}
                 assert {path for path in found - before if ".asdffs-" in path.name} == set(), (call, how, number)
     assert ended
+
+
+#: Bytes of the block: so many that two threads copy it.
+SIZE = 12 << 20
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor: the kernel copies")
+@pytest.mark.parametrize("nth", [3, 4])
+@pytest.mark.parametrize("name", ["repack", "implode"])
+def test_a_copy_is_killed(name: str, nth: int, tmp_path: Path) -> None:
+    """A copy by two threads: the new file is not there, and the next run makes it whole."""
+    content = np.arange(SIZE // 8)
+    asdf.AsdfFile({"a": content}).write_to(tmp_path / "data.asdf")
+    where = {"cwd": tmp_path, "env": environment_in(tmp_path)}
+    run(*ASDFFS, "explode", "data.asdf", "parts", check=True, **where)
+    source = "data.asdf" if name == "repack" else "parts/data.asdf"
+    before = sorted(tmp_path.rglob("*"))
+    words = [*ASDFFS, name, source, "out.asdf"]
+    fault = f"inject=pwrite64:signal=SIGKILL:when={nth}"
+    trace = ["strace", "-f", "-qq", "-o", tmp_path / "trace", "-e", "trace=pwrite64", "-e", fault, *words]
+    run(*trace, **where)
+    lines = (tmp_path / "trace").read_text().splitlines()
+    assert any("1048576" in line for line in lines), "two threads copied pieces"
+    assert any("SIGKILL" in line for line in lines)
+    assert not (tmp_path / "out.asdf").exists()
+    run(*words, check=True, **where)
+    with asdf.open(tmp_path / "out.asdf") as found:
+        assert np.array_equal(found["a"], content)
+    left = {*tmp_path.rglob("*")} - {*before, tmp_path / "trace", tmp_path / "out.asdf"}
+    assert not left

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.filesystems import filesystem
 from support.mounts import mounted, run
+from support.processes import bytes_of
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
@@ -20,12 +21,6 @@ pytestmark = [
 
 SIZE = 8 << 30
 MIB = 1 << 20
-
-
-def written_by(pid: int) -> int:
-    """Bytes that a process caused to be written (proc(5), io)."""
-    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
 
 
 def make(path: Path) -> None:
@@ -54,20 +49,20 @@ def test_a_tree_that_grows_by_a_mebibyte(tmp_path: Path, kind: str, growth: str)
         with mounted(link, "-o", f"growth={growth}") as mount:
             text = mount.tree.read_bytes()
             grown = text.replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * MIB + b"\n")
-            before, begin = written_by(mount.pid), time.monotonic()
+            before, begin = bytes_of(mount.pid, "write_bytes"), time.monotonic()
             mount.tree.write_bytes(grown)
-            took, amount = time.monotonic() - begin, written_by(mount.pid) - before
+            took, amount = time.monotonic() - begin, bytes_of(mount.pid, "write_bytes") - before
             begin = time.monotonic()
             mount.tree.write_bytes(grown.replace(b"xxx", b"yyy"))
             fitting = time.monotonic() - begin
             print(f"{kind}, {growth}: {amount / MIB:.2f} MiB, {took * 1000:.0f} ms; fitting {fitting * 1000:.0f} ms")
             assert mount.status["growth"] == growth
             assert amount < 4 * MIB
-            before = written_by(mount.pid)
+            before = bytes_of(mount.pid, "write_bytes")
             with open(mount.block(0), "ab", buffering=0) as file:
                 file.write(b"z" * MIB)
             assert mount.status["growth"] == growth
-            assert written_by(mount.pid) - before < 4 * MIB
+            assert bytes_of(mount.pid, "write_bytes") - before < 4 * MIB
         with open(path, "rb") as file:
             file.seek(-SIZE // 2, os.SEEK_END)
             assert any(file.read(4096))

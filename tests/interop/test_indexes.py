@@ -8,7 +8,7 @@ import asdf
 import pytest
 from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, mounted
-from support.samples import block_bytes, header_bytes
+from support.samples import block_bytes, header_bytes, put
 
 import asdffs as library
 from asdffs.errors import NoRoomError, Remedy
@@ -155,8 +155,7 @@ def test_bytes_in_a_gap_are_not_dropped_unasked(tmp_path: Path) -> None:
 
 
 def test_an_index_of_no_blocks_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "a.asdf"
-    path.write_bytes(tree_file("v: 1\n", []) + index(5))
+    path = put(tmp_path, tree_file("v: 1\n", []) + index(5), "a.asdf")
     assert "there is a block index, but no block" in command(path, "check", path)[1]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.mounts import mounted, run
 from support.plans import scan
-from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_file, write_sample
+from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_file, put, write_sample
 
 from asdffs.document.opening import open_document
 
@@ -94,8 +94,7 @@ def test_every_standard(tmp_path: Path, version: str) -> None:
 
 
 def test_two_thousand_blocks(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)] * 1000))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)] * 1000))
     with mounted(path) as mount:
         names = sorted(p.name for p in (mount.point / "blocks").iterdir())
         assert names[0] == "0000.bin"
@@ -111,8 +110,7 @@ def test_two_thousand_blocks(tmp_path: Path) -> None:
 
 
 def test_warnings_for_sources_and_shapes(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=bytes(100)))
+    path = put(tmp_path, odd_file(padding=bytes(100)))
     with mounted(path) as mount:
         assert mount.status["warnings"] == []
         assert run("sed", "-i", "s/source: 1/source: 7/; s/shape: .25./shape: [26]/", mount.tree).returncode == 0
@@ -142,8 +140,7 @@ def test_opening_costs_the_same_for_any_number_of_blocks(tmp_path: Path) -> None
 
 
 def test_digest_of_the_finished_file_is_the_stored_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     with mounted(path) as mount:
         with open(mount.block(1), "r+b") as file:
             file.write(b"new")

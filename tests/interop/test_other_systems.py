@@ -12,26 +12,23 @@ from pathlib import Path
 
 import pytest
 from support.commands import command
-from support.mounts import environment_in
+from support.mounts import ASDFFS, environment_in
+from support.mounts import run as started
 from support.samples import block_bytes, check_saved, odd_file, opened
 
 #: What Python has on Linux only.
 MISSING = [
-    "fdatasync",
-    "posix_fallocate",
-    "posix_fadvise",
-    "copy_file_range",
-    "sendfile",
-    "splice",
-    "listxattr",
-    "getxattr",
-    "setxattr",
-    "removexattr",
-    "pidfd_open",
-    "memfd_create",
-    "eventfd",
-    "sched_getaffinity",
-    "O_TMPFILE",
+    *(
+        "fdatasync",
+        "posix_fallocate",
+        "posix_fadvise",
+        "copy_file_range",
+        "sendfile",
+        "splice",
+        "listxattr",
+        "getxattr",
+    ),
+    *("setxattr", "removexattr", "pidfd_open", "memfd_create", "eventfd", "sched_getaffinity", "O_TMPFILE"),
 ]
 TAKEN_AWAY = f"""
 import ctypes, os, fcntl
@@ -64,10 +61,7 @@ def elsewhere(tmp_path: Path):
     assert done.stdout == "False\n"
 
     def run(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "asdffs", *map(str, arguments)]
-        return subprocess.run(
-            words, env={**environment, **more}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
+        return started(*ASDFFS, *arguments, env={**environment, **more}, stdin=subprocess.DEVNULL)
 
     return run
 

@@ -14,7 +14,7 @@ from support.filesystems import filesystem, fill
 from support.mounts import asdffs, environment_in, mounted, needs_root, run
 from support.namespaces import in_own_namespace
 from support.processes import wait_for
-from support.samples import BAD_UTF8_FILE, DATA, MAGIC, MASK, ODD_FILES, block_bytes, check_saved, odd_file
+from support.samples import BAD_UTF8_FILE, DATA, MAGIC, MASK, ODD_FILES, block_bytes, check_saved, odd_file, put
 
 import asdffs as asdffs_package
 
@@ -101,8 +101,7 @@ def test_what_is_refused_because_of_the_environment(file: Path, place: Path) -> 
 
 
 def test_mount_points_in_use(file: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.asdf"
-    other.write_bytes(file.read_bytes())
+    other = put(tmp_path, file.read_bytes(), "other.asdf")
     with mounted(file) as mount:
         refused(other, 6, "already mounted; run: asdffs umount ", other, mount.point)
         (mount.point / "inside").mkdir()

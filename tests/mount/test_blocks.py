@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.mounts import asdffs, environment_in, mounted, run
 from support.plans import scan
-from support.samples import DATA, MASK, odd_file, opened, write_sample
+from support.samples import DATA, MASK, odd_file, opened, put, write_sample
 
 pytestmark = pytest.mark.mount
 ORDER = ["big", "little", "bytes", "last"]
@@ -52,8 +52,7 @@ def test_dd_writes_at_odd_offsets(tmp_path: Path, number: int) -> None:
     arrays = write_sample(path)
     before = path.read_bytes()
     expected = bytearray(arrays[ORDER[number]].tobytes())
-    patch = tmp_path / "patch"
-    patch.write_bytes(b"\x5a" * 301)
+    patch = put(tmp_path, b"\x5a" * 301, "patch")
     expected[13 : 13 + 301] = patch.read_bytes()
     with mounted(path) as mount:
         block = mount.block(number)
@@ -203,8 +202,7 @@ def test_attributes_equal_info(tmp_path: Path) -> None:
 def test_a_zero_checksum_stays_zero_and_header_bytes_stay(tmp_path: Path) -> None:
     from support.samples import block_bytes
 
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA, size=64, md5=False), block_bytes(MASK, size=90)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA, size=64, md5=False), block_bytes(MASK, size=90)]))
     with mounted(path) as mount:
         for number in (0, 1):
             with open(mount.block(number), "r+b") as file:
@@ -238,8 +236,7 @@ def test_a_block_that_is_cut_by_mistake_is_told(tmp_path: Path) -> None:
 
 
 def test_a_block_that_is_cut_with_its_shape_is_not_told(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     with mounted(path) as mount:
         with mount.block(0).open("r+b") as block:
             block.truncate(40)

@@ -21,8 +21,8 @@ import pytest
 from support import codecs
 from support.filesystems import filesystem
 from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run, set_attribute
-from support.processes import until, wait_for
-from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample, zlib_block
+from support.processes import memory, until, wait_for
+from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, put, write_sample, zlib_block
 from support.slow import CONTENT, SlowCodec, slow_file
 
 from asdffs.document.opening import open_document
@@ -64,8 +64,7 @@ def test_edit_with_programs(tmp_path: Path, codec: str) -> None:
 
 
 def test_it_is_stored_when_the_last_writer_closes(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+    path = put(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
     with mounted(path) as mount:
         first, second = (open(mount.block(0), "r+b", buffering=0) for _ in range(2))
         stored = os.getxattr(mount.block(0), "user.asdf.checksum")
@@ -105,8 +104,7 @@ def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
     """ext4 cannot clone: with that strategy alone the block cannot grow."""
     noise = os.urandom(50_000)
     with filesystem("ext4", tmp_path) as place:
-        path = place / "data.asdf"
-        path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+        path = put(place, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
         with mounted(path, "-o", "growth=clone", code=7) as mount:
             with pytest.raises(OSError, match="File too large"), open(mount.block(0), "r+b", buffering=0) as file:
                 file.write(noise)
@@ -123,8 +121,7 @@ def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
 
 
 def test_written_in_the_spool_while_another_program_changes_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+    path = put(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
     with mounted(path, code=7) as mount:
         file = open(mount.block(0), "r+b", buffering=0)
         file.write(b"mine")
@@ -144,8 +141,7 @@ def test_written_in_the_spool_while_another_program_changes_the_file(tmp_path: P
 
 
 def test_verify(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(DATA, DATA[::-1]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(DATA, DATA[::-1]))
     before = path.read_bytes()
     with mounted(path) as mount:
         assert mount.block(0).read_bytes() == DATA[::-1]
@@ -164,8 +160,7 @@ def test_verify(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("option", "has"), [("keep", True), ("zero", False)])
 def test_checksum_of_what_was_changed(tmp_path: Path, option: str, has: bool) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), zlib_block(MASK)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), zlib_block(MASK)]))
     with mounted(path, "-o", f"checksum={option}") as mount:
         for number in range(2):
             with open(mount.block(number), "r+b") as file:
@@ -194,8 +189,7 @@ def holding(block: Path, content: bytes) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.long
 def test_progress_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file())
+    path = put(tmp_path, slow_file())
     codec = SlowCodec(tmp_path)
     codec.allow(1)  # the decoding
     with mounted(path, packages=codec.package) as mount:
@@ -220,8 +214,7 @@ def test_progress_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_umount_says_what_it_waits_for(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file())
+    path = put(tmp_path, slow_file())
     codec = SlowCodec(tmp_path)
     codec.allow(1)  # the decoding
     with mounted(path, packages=codec.package) as mount:
@@ -246,12 +239,6 @@ def big_file(path: Path, size: int) -> None:
     path.write_bytes(odd_file(tree=tree, blocks=[header + used, block_bytes(MASK)]))
 
 
-def resident(pid: int) -> int:
-    """Peak memory of a process in bytes."""
-    with open(f"/proc/{pid}/status") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
-
-
 def spooled(mount: Mounted, spool: Path) -> list[int]:
     """Bytes of each file that the daemon has in its spool."""
     fds = [f"/proc/{mount.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{mount.pid}/fd")]
@@ -269,7 +256,7 @@ def test_a_large_block_takes_little_memory_and_comes_at_once(tmp_path: Path) -> 
             assert file.read(1 << 16)[:8] == bytes([0, 0, 0, 0, 1, 0, 0, 0])
         assert 0 < max(spooled(mount, spool)) <= 8 << 20
         assert run("dd", f"if={mount.block(0)}", "of=/dev/null", "bs=1M").returncode == 0
-        assert resident(mount.pid) < 200 << 20
+        assert memory(mount.pid, "VmHWM") < 200 << 20
         with open(mount.block(0), "rb") as file:
             file.seek(size - 4)
             assert file.read() == ((1 << 18) - 1).to_bytes(4, "little")
@@ -400,7 +387,7 @@ def test_memory_stays_bounded_whatever_is_decoded(tmp_path: Path) -> None:
         for number in range(20):
             with open(mount.block(number), "rb", buffering=0) as file:
                 assert file.read(1) == b"\0"
-        assert resident(mount.pid) < 600 << 20
+        assert memory(mount.pid, "VmHWM") < 600 << 20
 
 
 CHURN = """
@@ -434,8 +421,7 @@ def test_regression_a_reader_and_a_recompression_waited_for_each_other(tmp_path:
 
 
 def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+    path = put(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
     other = odd_file(blocks=[zlib_block(DATA[::-1]), block_bytes(MASK[::-1])])
     with mounted(path, "-o", "verify", code=7) as mount:
         file = open(mount.block(0), "r+b", buffering=0)
@@ -548,8 +534,7 @@ def test_regression_a_full_disk_was_taken_for_another_program(tmp_path: Path) ->
     """There is room for the payload and none for the block; what was written is stored when there is room again."""
     noise = bytes(np.random.default_rng(2).integers(0, 2, 30 << 20, "u1"))
     with filesystem("ext4", tmp_path) as place:
-        path = place / "data.asdf"
-        path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+        path = put(place, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
         with mounted(path, "-o", f"spool={tmp_path}") as mount:
             with open(mount.block(0), "r+b", buffering=0) as file:
                 file.write(noise)
@@ -569,8 +554,7 @@ def test_regression_a_full_disk_was_taken_for_another_program(tmp_path: Path) ->
 @pytest.mark.long
 def test_regression_a_reservation_that_was_refused_stayed(tmp_path: Path) -> None:
     with filesystem("ext4", tmp_path) as place:
-        path = place / "data.asdf"
-        path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
+        path = put(place, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
         before = path.read_bytes()
         with mounted(path) as mount:
             command = ["setfattr", "-n", "user.asdf.allocated_size", "-v", "50000000000", mount.block(1)]

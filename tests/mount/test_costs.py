@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from benchmarks.made import make_file
 from support.filesystems import inserts
-from support.mounts import Mounted, environment_in, mounted
-from support.processes import until
+from support.mounts import ASDFFS, Mounted, environment_in, mounted, run
+from support.processes import bytes_of, memory, until
 
 pytestmark = pytest.mark.mount
 
@@ -30,8 +30,7 @@ ABOUT = 128 << 10
 
 def spent(mount: Mounted) -> tuple[int, int]:
     """Bytes that the daemon has read and written since it began."""
-    read, written = Path(f"/proc/{mount.pid}/io").read_text().splitlines()[:2]
-    return int(read.split()[1]), int(written.split()[1])
+    return bytes_of(mount.pid, "rchar"), bytes_of(mount.pid, "wchar")
 
 
 def steps(mount: Mounted) -> dict[str, tuple[int, int]]:
@@ -137,13 +136,12 @@ UNNEEDED = [
 def test_a_mount_imports_little(tmp_path: Path) -> None:
     file, point = make_file(tmp_path / "data.asdf", 1, 8, padding=4096), tmp_path / "mnt"
     point.mkdir()
-    words = [sys.executable, "-c", IMPORTED, file, point]
     try:
-        done = subprocess.run(words, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
+        done = run(sys.executable, "-c", IMPORTED, file, point, env=environment_in(tmp_path))
         _, code, *modules = done.stderr.splitlines()[-1].split()
         assert code == "0", done.stderr
     finally:
-        subprocess.run([sys.executable, "-m", "asdffs", "umount", point], env=environment_in(tmp_path), check=True)
+        run(*ASDFFS, "umount", point, env=environment_in(tmp_path), check=True)
     assert [name for name in UNNEEDED if name in modules] == []
     assert len([name for name in modules if name.startswith("asdffs.")]) <= 178
 
@@ -157,24 +155,18 @@ def test_decoding_uses_the_same_memory_again(tmp_path: Path) -> None:
     # with packages, the command starts as a user's: in a fork of the tests' helper, shared pages would be copied
     with mounted(file, "-v", "-o", f"log={log}", packages=tmp_path) as mount:
         until(lambda: "all modules are imported" in log.read_text())
-        idle, before = memory(mount, "VmRSS"), faults(mount)
+        idle, before = memory(mount.pid, "VmRSS"), faults(mount)
         assert mount.block(0).stat().st_size == size
         with mount.block(0).open("rb") as block:
             while block.read(MIB):
                 continue
         assert faults(mount) - before < size // page // 3
-        until(lambda: memory(mount, "VmRSS") - idle < 16 * MIB, "the memory to be given back")
+        until(lambda: memory(mount.pid, "VmRSS") - idle < 16 * MIB, "the memory to be given back")
 
 
 def faults(mount: Mounted) -> int:
     """Minor page faults of the daemon (proc(5), ``stat``)."""
     return int(Path(f"/proc/{mount.pid}/stat").read_text().rpartition(")")[2].split()[7])
-
-
-def memory(mount: Mounted, field: str) -> int:
-    """Bytes: ``VmRSS`` now, ``VmHWM`` at most until now."""
-    lines = Path(f"/proc/{mount.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
 @pytest.mark.long
@@ -196,4 +188,4 @@ def memory_of_a_mount(folder: Path, text: bytes) -> tuple[int, int]:
         whole = mount.tree.read_bytes()
         mount.tree.write_bytes(whole.replace(b"value: ", b"value: 1", 1))
         assert mount.status["error"] == ""
-        return memory(mount, "VmHWM"), len(whole)
+        return memory(mount.pid, "VmHWM"), len(whole)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.mounts import LIMIT, asdffs, environment_in, mounted
-from support.samples import MASK, odd_file, opened
+from support.mounts import ASDFFS, asdffs, environment_in, mounted, run
+from support.samples import MASK, odd_file, opened, put
 
 pytestmark = pytest.mark.mount
 
@@ -19,14 +17,8 @@ pytestmark = pytest.mark.mount
 def mount(file: Path, point: Path, *, soft: int, hard: int, keep: tuple[int, ...] = ()) -> int:
     """Mount ``file`` by a program with these limits and these descriptors; the daemon's process."""
     point.mkdir(exist_ok=True)
-    subprocess.run(
-        [sys.executable, "-m", "asdffs", "mount", file, point],
-        env=environment_in(file.parent),
-        pass_fds=keep,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
-        timeout=LIMIT,
-        check=True,
-    )
+    limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)), "pass_fds": keep}
+    run(*ASDFFS, "mount", file, point, env=environment_in(file.parent), check=True, **limits)
     return int(json.loads((point / ".asdffs/status.json").read_text())["pid"])
 
 
@@ -66,8 +58,7 @@ def test_the_limit_is_raised_as_far_as_it_may(file: Path, tmp_path: Path) -> Non
 
 def test_a_daemon_keeps_nothing_of_the_program_that_started_it(file: Path, tmp_path: Path) -> None:
     """A session that has a file of one mount open starts another mount: the first one is not busy afterwards."""
-    other = tmp_path / "other.asdf"
-    other.write_bytes(odd_file())
+    other = put(tmp_path, odd_file(), "other.asdf")
     with mounted(other) as first:
         kept = os.open(first.block(0), os.O_RDONLY)
         point = tmp_path / "mnt"

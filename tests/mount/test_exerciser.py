@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import mounted
-from support.samples import DATA, block_bytes, odd_file, opened
+from support.samples import DATA, block_bytes, odd_file, opened, put
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
 
@@ -167,8 +167,7 @@ def test_the_last_block_is_like_a_plain_file(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [2])
 def test_scratch_is_like_plain_files(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     before = path.read_bytes()
     plain = tmp_path / "plain"
     plain.mkdir()

@@ -1,4 +1,4 @@
-"""Other people's exercisers: fio and stress-ng with verification, dbench; on scratch and on blocks."""
+"""Other people's exercisers, several programs at once: stress-ng with verification, and dbench."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import Mounted, mounted, run
-from support.samples import DATA, block_bytes, odd_file, opened
+from support.samples import DATA, block_bytes, odd_file, opened, put
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
 
@@ -21,34 +21,11 @@ def needs(program: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Mounted]:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(bytes(SIZE))], padding=b" " * 77))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(bytes(SIZE))], padding=b" " * 77))
     with mounted(path) as mount:
         yield mount
     with opened(path) as found:
         assert found["data"][:].tobytes() == DATA
-
-
-@needs("fio")
-@pytest.mark.parametrize("engine", ["psync", "mmap"])
-@pytest.mark.parametrize("target", ["block", "scratch"])
-def test_fio(mount: Mounted, target: str, engine: str) -> None:
-    path = mount.block(1) if target == "block" else mount.point / "scratch"
-    done = run(
-        *("fio", "--name=verify", f"--filename={path}", f"--size={SIZE}", f"--ioengine={engine}", "--rw=randrw"),
-        *(
-            f"--bsrange={4096 if engine == 'mmap' else 512}-128k",
-            "--verify=crc32c",
-            "--verify_fatal=1",
-            "--do_verify=1",
-            "--randseed=1",
-            "--fsync=50",
-        ),
-        cwd=mount.file.parent,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "err= 0" in done.stdout
-    (mount.point / "scratch").unlink(missing_ok=True)
 
 
 @needs("stress-ng")

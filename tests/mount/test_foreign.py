@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.mounts import Mounted, asdffs, mounted, run
 from support.processes import until
-from support.samples import DATA, MASK, block_bytes, odd_file, opened, write_sample
+from support.samples import DATA, MASK, block_bytes, odd_file, opened, put, write_sample
 
 pytestmark = pytest.mark.mount
 
@@ -250,8 +250,7 @@ def test_a_mode_or_link_of_the_file_is_no_conflict(file: Path) -> None:
 
 def test_edits_from_both_sides_are_never_mixed(tmp_path: Path) -> None:
     """The mount saves while the other replaces: in the end the file is one side's, whole, and each was told."""
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 900))
+    path = put(tmp_path, odd_file(padding=b" " * 900))
     stop, replaced = threading.Event(), []
 
     def other() -> None:
@@ -353,8 +352,7 @@ def test_regression_a_change_during_a_growth_was_taken_for_ours(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     """Whatever the moment: the save fails and its text is kept, or it came first and the other's file stands."""
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(bytes(40 << 20))]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(bytes(40 << 20))]))
     with mounted(path, "-o", "growth=copy", code=None) as mount:
         new = mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * 300_000 + b"\n")
         result: list[object] = []

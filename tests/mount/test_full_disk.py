@@ -10,7 +10,7 @@ import pytest
 from support.arrays import tree_file
 from support.filesystems import filesystem, fill
 from support.mounts import asdffs, mounted
-from support.samples import zlib_block
+from support.samples import put, zlib_block
 
 pytestmark = pytest.mark.mount
 
@@ -24,8 +24,7 @@ def test_what_was_written_comes_back(tmp_path: Path, state_is_full: bool) -> Non
     """``state_is_full``: the state directory, with the spool, is on the full disk as well."""
     new = random.Random(4).randbytes(SIZE)
     with filesystem("ext4", tmp_path, 16 << 20) as disk:
-        path = disk / "data.asdf"
-        path.write_bytes(tree_file(BODY, [zlib_block(bytes(SIZE)), zlib_block(b"next")]))
+        path = put(disk, tree_file(BODY, [zlib_block(bytes(SIZE)), zlib_block(b"next")]))
         options = [] if state_is_full else ["-o", f"spool={tmp_path}"]
         with mounted(path, *options, code=8) as mount:
             file = os.open(mount.block(0), os.O_RDWR)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from support import hostile_mount
 from support.arrays import tree_file
-from support.mounts import LIMIT, environment_in, mounted, run
+from support.mounts import ASDFFS, environment_in, mounted, run
+from support.samples import put
 
 from asdffs.cli.commands.umount import _all_mountpoints
 
@@ -41,10 +42,12 @@ STATUSES = {
     "NUL": {**GOOD, "file": "a\0b"},
     "surrogate": {**GOOD, "file": "\ud800"},
     "escapes": {**GOOD, "file": "\x1b]0;pwned\x07\nb.asdf\tx"},
+    "another's file": {**GOOD, "report": "VICTIM"},
     "progress": {**GOOD, "progress": [{"operation": 1}, "x"]},
 }
 TEXTS = {name: json.dumps(status).encode() for name, status in STATUSES.items()}
 TEXTS |= {"brackets": b"[" * 1_000_000, "long": b'"' + b"x" * 3_000_000 + b'"', "digits": b"1" * 10_000, "empty": b""}
+TEXTS |= {"pid of text": b'{"pid": "x"}', "list": b"[]", "half": b"["}
 
 
 @contextlib.contextmanager
@@ -72,20 +75,12 @@ def hostile(folder: Path, how: str, text: bytes) -> Iterator[Path]:
 
 def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A command as root; it may take its time, but not for ever."""
-    return subprocess.run(
-        [sys.executable, "-m", "asdffs", *words],
-        env=environment_in(folder),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    return run(*ASDFFS, *words, env=environment_in(folder))
 
 
 @pytest.mark.parametrize("how", ["getattr", "getattr/.asdffs", "opendir", "open", "fsyncdir"])
 def test_one_that_does_not_answer_keeps_no_other(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "a.asdf"
-    path.write_bytes(tree_file("v: 1\n", []))
+    path = put(tmp_path, tree_file("v: 1\n", []), "a.asdf")
     with mounted(path, code=None) as mount, hostile(tmp_path, how, TEXTS["another's process"]) as point:
         listed = ask(tmp_path, "ls")
         assert (listed.returncode, str(mount.point) in listed.stdout) == (0, True)
@@ -96,8 +91,7 @@ def test_one_that_does_not_answer_keeps_no_other(tmp_path: Path, how: str) -> No
 
 
 def test_of_all_mounts_ones_own_come_first(tmp_path: Path) -> None:
-    path = tmp_path / "a.asdf"
-    path.write_bytes(tree_file("v: 1\n", []))
+    path = put(tmp_path, tree_file("v: 1\n", []), "a.asdf")
     with mounted(path) as mount, hostile(tmp_path, "getattr", b"") as point:
         found = _all_mountpoints()
         assert found.index(str(mount.point)) < found.index(str(point))
@@ -105,9 +99,11 @@ def test_of_all_mounts_ones_own_come_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_one_says_is_not_believed(tmp_path: Path, name: str) -> None:
-    with hostile(tmp_path, "none", TEXTS[name]) as point:
+    victim = put(tmp_path, b"{}", "victim.json")
+    with hostile(tmp_path, "none", TEXTS[name].replace(b"VICTIM", os.fsencode(victim))) as point:
         for words in (("ls",), ("ls", "--json"), ("umount", str(point), str(point))):
             done = ask(tmp_path, *words)
             said = done.stdout + done.stderr
             assert "Traceback" not in said
             assert not any(sign in said for sign in ("\x1b", "\x07", "\nb.asdf")), said
+    assert victim.read_bytes() == b"{}", "root's umount removed any file that a mount named as its report"

@@ -14,8 +14,8 @@ import asdf
 import numpy as np
 import pytest
 from support.filesystems import filesystem, fill
-from support.mounts import LIMIT, asdffs, environment_in, foreground, mounted, needs_root, run
-from support.samples import MASK, check_saved, odd_file, opened
+from support.mounts import asdffs, environment_in, foreground, mounted, needs_root, run
+from support.samples import MASK, check_saved, odd_file, opened, put
 
 pytestmark = pytest.mark.mount
 ROOT = Path(__file__).parents[2]
@@ -308,8 +308,7 @@ def test_the_draft_of_a_killed_daemon_is_kept(file: Path) -> None:
 def test_full_disk_keeps_the_text(tmp_path: Path) -> None:
     """On a small tmpfs a growth has no room: ENOSPC, the file as it was."""
     with filesystem("tmpfs", tmp_path, 3 << 20) as small:
-        path = small / "data.asdf"
-        path.write_bytes(odd_file())
+        path = put(small, odd_file())
         before = path.read_bytes()
         with mounted(path, at=tmp_path / "mnt", environment=environment_in(tmp_path)) as mount:
             filler = fill(small)
@@ -338,13 +337,6 @@ def test_a_signal_while_the_mount_is_made_ends_it(file: Path, call: str) -> None
         "from asdffs.cli.main import main\n"
         "sys.exit(main())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "mount", "-f", file, point],
-        env=environment_in(file.parent),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    done = run(sys.executable, "-c", code, "mount", "-f", file, point, env=environment_in(file.parent))
     assert (done.returncode, os.path.ismount(point)) == (-signal.SIGTERM, False), done.stderr
     assert sorted(path.name for path in file.parent.glob(".*asdffs-*")) == []

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
 from support.processes import until, wait_for
-from support.samples import DATA, MASK
+from support.samples import DATA, MASK, put
 from support.slow import CONTENT, SlowCodec, slow_file
 
 pytestmark = pytest.mark.mount
@@ -54,8 +54,7 @@ def codec(tmp_path: Path) -> Iterator[SlowCodec]:
 
 @pytest.fixture
 def mount(tmp_path: Path, codec: SlowCodec) -> Iterator[Mounted]:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file(2))
+    path = put(tmp_path, slow_file(2))
     with mounted(path, packages=codec.package) as mount:
         yield mount
 
@@ -162,8 +161,7 @@ def opened_without_slow(path: Path):
 
 @pytest.mark.long
 def test_a_decode_leaves_the_file_as_it_was(tmp_path: Path, codec: SlowCodec) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file())
+    path = put(tmp_path, slow_file())
     before = path.read_bytes()
     codec.allow()
     with mounted(path, packages=codec.package) as mount, open(mount.block(2), "rb", buffering=0) as file:
@@ -173,8 +171,7 @@ def test_a_decode_leaves_the_file_as_it_was(tmp_path: Path, codec: SlowCodec) ->
 
 def test_a_judgement_keeps_what_is_written_meanwhile(tmp_path: Path) -> None:
     """A tree that takes long to check: another program writes the next draft, and it is the one that counts."""
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file(2))
+    path = put(tmp_path, slow_file(2))
     with mounted(path) as mount:
         text = mount.tree.read_bytes()
         many = b"".join(b"key%d: [1, 2, 3]\n" % n for n in range(60_000))
@@ -194,8 +191,7 @@ def test_a_judgement_keeps_what_is_written_meanwhile(tmp_path: Path) -> None:
 
 def test_regression_a_read_does_not_overtake_a_write_that_waits(tmp_path: Path) -> None:
     """Else the kernel keeps the bytes from before the write: its page was unlocked while the write was on the way."""
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file(2))
+    path = put(tmp_path, slow_file(2))
     with mounted(path) as mount:
         text = mount.tree.read_bytes()
         fd = os.open(mount.block(0), os.O_RDWR)
@@ -232,8 +228,7 @@ def wait_until_judged(mount: Mounted, saving: Slow, size: int) -> None:
 
 
 def test_regression_sync_does_not_commit_a_write_that_queued(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file(2))
+    path = put(tmp_path, slow_file(2))
     with mounted(path, code=None) as mount:
         text = mount.tree.read_bytes()
         first = large(text, 2)
@@ -264,8 +259,7 @@ def write_or_fail(mount: Mounted, text: bytes) -> object:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_regression_a_signal_ends_it_whatever_waits(tmp_path: Path, number: signal.Signals) -> None:
     """A save is judged, others queue behind it, readers hold the tree open: the daemon ends, and so do they."""
-    path = tmp_path / "data.asdf"
-    path.write_bytes(slow_file(2))
+    path = put(tmp_path, slow_file(2))
     point, environment = tmp_path / "mnt", environment_in(tmp_path)
     point.mkdir()
     assert asdffs("mount", path, point, environment=environment).returncode == 0

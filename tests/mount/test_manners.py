@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import json
 import os
 import shlex
 import stat
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -16,17 +14,16 @@ from pathlib import Path
 
 import pytest
 from support.daf_stores import DATA_ONLY
-from support.mounts import Mounted, asdffs, environment_in, mounted, run
+from support.mounts import ASDFFS, Mounted, asdffs, environment_in, mounted, run
 from support.namespaces import in_own_namespace
-from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened
+from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened, put
 
 pytestmark = pytest.mark.mount
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(padding=b" " * 500))
+    path = put(tmp_path, odd_file(padding=b" " * 500))
     path.chmod(0o640)
     return path
 
@@ -146,8 +143,7 @@ def test_reads_at_and_past_the_end(mount: Mounted) -> None:
 
 
 def test_sparse_writes_read_as_zeros(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK, slack=b"\xaa" * 9000)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK, slack=b"\xaa" * 9000)]))
     with mounted(path) as mount:
         fd = os.open(mount.block(1), os.O_RDWR)
         os.pwrite(fd, b"end", 8000)
@@ -168,15 +164,6 @@ def test_append_and_direct_opens(mount: Mounted) -> None:
     assert os.preadv(fd, [view], 0) == 51
     assert bytes(view[:51]) == MASK + b"firstsecond"
     os.close(fd)
-
-
-def test_names_of_255_bytes(mount: Mounted) -> None:
-    name = mount.point / ("é" * 127 + "x")
-    name.write_bytes(b"long")
-    assert name.read_bytes() == b"long"
-    name.unlink()
-    with pytest.raises(OSError, match="File name too long"):
-        (mount.point / ("x" * 256)).write_bytes(b"")
 
 
 @pytest.mark.long
@@ -259,28 +246,14 @@ def test_open_then_unlinked(mount: Mounted) -> None:
     assert [name for name in os.listdir(mount.point) if name.startswith(".fuse")] == []
 
 
-def test_times(mount: Mounted) -> None:
-    path = mount.point / "scratch"
-    path.touch()
-    os.utime(path, ns=(10**9, 2 * 10**9))
-    run("touch", "-a", "-d", "@7", path)
-    assert (path.stat().st_atime_ns, path.stat().st_mtime_ns) == (7 * 10**9, 2 * 10**9)
-    run("touch", "-m", "-d", "@8", path)
-    assert (path.stat().st_atime_ns, path.stat().st_mtime_ns) == (7 * 10**9, 8 * 10**9)
-    path.unlink()
-
-
-def test_symbolic_and_hard_links_in_scratch(mount: Mounted) -> None:
+def test_hard_links(mount: Mounted) -> None:
+    """More in test_posix."""
     (mount.point / "one").write_bytes(b"content")
     os.link(mount.point / "one", mount.point / "two")
-    os.symlink("one", mount.point / ".#lock")
-    assert (mount.point / "two").stat().st_nlink == 2
     (mount.point / "two").write_bytes(b"changed by the other name")
+    (mount.point / "two").unlink()
     assert (mount.point / "one").read_bytes() == b"changed by the other name"
     (mount.point / "one").unlink()
-    assert (mount.point / "two").stat().st_nlink == 1
-    assert os.readlink(mount.point / ".#lock") == "one"
-    (mount.point / "two").unlink()
     with pytest.raises(OSError, match="not permitted"):
         os.link(mount.block(0), mount.point / "block")
 
@@ -319,8 +292,7 @@ def test_strict_refuses_what_else_is_a_warning(file: Path) -> None:
 
 def test_pad_says_how_much_room_a_grown_tree_gets(tmp_path: Path) -> None:
     for option, least in (("pad=64K", 65536), ("pad=500%", 4096)):
-        path = tmp_path / "data.asdf"
-        path.write_bytes(odd_file())
+        path = put(tmp_path, odd_file())
         with mounted(path, "-o", option) as mount:
             text = mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n" + b"# room\n" * 100)
             mount.tree.write_bytes(text)
@@ -342,43 +314,19 @@ def test_spool_and_log_go_where_the_options_say(file: Path, tmp_path: Path) -> N
 
 
 def test_a_killed_daemons_scratch_is_found_in_its_spool(file: Path, tmp_path: Path) -> None:
-    from support.processes import wait_for
-
-    spool = tmp_path / "big disk"
-    point = tmp_path / "mnt"
-    point.mkdir()
-    environment = environment_in(tmp_path)
-    assert asdffs("mount", file, point, "-o", f"spool={spool}", environment=environment).returncode == 0
-    (point / "notes").write_bytes(b"precious")
-    pid = int(json.loads((point / ".asdffs" / "status.json").read_text())["pid"])
-    os.kill(pid, 9)
-    wait_for(pid)
-    run("umount", "-l", point)
-    done = asdffs("mount", file, point, environment=environment)
-    assert "data.asdf.leftover/notes" in done.stderr
-    assert asdffs("umount", point, environment=environment).returncode == 0
+    with mounted(file, "-o", f"spool={tmp_path / 'big disk'}", code=6) as mount:
+        (mount.point / "notes").write_bytes(b"precious")
+        mount.kill()
+    with mounted(file) as mount:
+        assert "data.asdf.leftover/notes" in mount.said
     assert (tmp_path / "data.asdf.leftover/notes").read_bytes() == b"precious"
 
 
 def test_the_form_that_fstab_uses(file: Path, tmp_path: Path) -> None:
-    point = tmp_path / "mnt"
+    point, environment = tmp_path / "mnt", environment_in(tmp_path)
     point.mkdir()
-    environment = environment_in(tmp_path)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "asdffs",
-            file,
-            point,
-            "-o",
-            "ro,dev,suid,exec,noatime,user,_netdev,x-systemd.automount",
-        ],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = "ro,dev,suid,exec,noatime,user,_netdev,x-systemd.automount"
+    done = run(*ASDFFS, file, point, "-o", options, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert "fuse.asdffs" in run("findmnt", "-no", "FSTYPE,OPTIONS", point).stdout
     assert run("findmnt", "-no", "OPTIONS", point).stdout.startswith("ro,")

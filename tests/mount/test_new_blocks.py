@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run, set_attribute
 from support.plans import scan
-from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample
+from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, put, write_sample
 
 pytestmark = pytest.mark.mount
 NEW = np.random.default_rng(5).normal(size=(30, 40))
@@ -119,8 +119,7 @@ def test_removing_and_what_is_refused(tmp_path: Path) -> None:
 
 
 def test_room_is_reserved_and_given_back(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
+    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
     with mounted(path) as mount:
 
         def fact(name: str) -> int:
@@ -156,8 +155,7 @@ def test_a_stream_that_grows_for_long(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     with open(path, "wb") as file:
         asdf.AsdfFile({"value": 1, "s": asdf.tags.core.Stream([4], np.float32)}).write_to(file)
-    rows = tmp_path / "rows"
-    rows.write_bytes(np.arange(40, dtype="f4").tobytes())
+    rows = put(tmp_path, np.arange(40, dtype="f4").tobytes(), "rows")
     environment = environment_in(tmp_path)
     with mounted(path) as mount, following(mount.block(0), 20 * 160) as follower:
         for number in range(20):
@@ -197,8 +195,7 @@ def following(block: Path, size: int):
 
 
 def test_another_program_appends_to_the_stream(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[header_bytes(b"", flags=1, md5=False) + MASK], index="absent"))
+    path = put(tmp_path, odd_file(blocks=[header_bytes(b"", flags=1, md5=False) + MASK], index="absent"))
     with mounted(path) as mount:
         assert mount.block(0).read_bytes() == MASK
         with open(path, "ab") as file:

@@ -17,15 +17,12 @@ import asdf
 import numpy as np
 import pytest
 from support.arrays import tree_file
-from support.mounts import asdffs, environment_in, lazily_unmount, mounted, run
+from support.mounts import NOBODY, as_user, asdffs, environment_in, mounted, needs_root, run
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.keeping import Keeper
 from asdffs.errors import InvalidArrayError, LockedError
 from asdffs.storage.file_backend import FileFolder
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
-OTHER = 65534
 
 
 @needs_root
@@ -38,7 +35,7 @@ def test_regression_what_is_kept_follows_no_link(tmp_path: Path, swapped: str) -
     scratch.write_bytes(b"content")
     (bob / "x.asdf").write_bytes(b"")
     for path in (bob, bob / "x.asdf"):
-        os.chown(path, OTHER, OTHER)
+        os.chown(path, NOBODY, NOBODY)
     folder = FileFolder(str(bob))
     assert folder.names() == ["x.asdf"]
     keeper = Keeper(SimpleNamespace(path=str(bob / "x.asdf"), folder=folder))
@@ -49,25 +46,12 @@ def test_regression_what_is_kept_follows_no_link(tmp_path: Path, swapped: str) -
         (bob / "x.asdf.leftover").symlink_to(target)
     else:
         (bob / "x.asdf.leftover").mkdir()
-        os.chown(bob / "x.asdf.leftover", OTHER, OTHER)
+        os.chown(bob / "x.asdf.leftover", NOBODY, NOBODY)
         (bob / "x.asdf.leftover/a").symlink_to(target)
     keeper.keep_scratch("a/b.sh", str(scratch))
     keeper.keep_draft(str(scratch))
     assert (len(keeper.kept), keeper.failures) == (2, [])
     assert list(target.iterdir()) == []
-
-
-@contextlib.contextmanager
-def mount(environment: dict[str, str], what: Path, point: Path, *options: str) -> Iterator[None]:
-    done = asdffs("mount", what, point, *options, environment=environment)
-    assert done.returncode == 0, done.stderr
-    try:
-        yield
-    finally:
-        done = asdffs("umount", point, environment=environment)
-        if os.path.ismount(point):
-            lazily_unmount(point)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.mount
@@ -77,7 +61,10 @@ def test_regression_two_archives_inside_each_other_do_not_wait_for_each_other(tm
         (folder / "inner").mkdir(parents=True)
         asdf.AsdfFile({"v": 1}).write_to(folder / "a.asdf")
     (one / "deep").mkdir()
-    with mount(environment, one, two / "inner"), mount(environment, two, one / "inner"):
+    with (
+        mounted(one, at=two / "inner", environment=environment),
+        mounted(two, at=one / "inner", environment=environment),
+    ):
         for path in (one / "inner/inner", one / "inner/inner/inner/a.asdf.d/tree.yaml", two / "inner/inner/a.asdf"):
             assert "Operation not permitted" in run("stat", path).stderr
         for place in (one / "inner", two / "inner"):
@@ -85,7 +72,9 @@ def test_regression_two_archives_inside_each_other_do_not_wait_for_each_other(tm
             assert "v: 1" in (place / "a.asdf.d/tree.yaml").read_text()
             assert run("find", place).returncode == 1
         (one / "deep/new").mkdir()
-        with mount(environment, two, one / "deep/new", "-o", "ro"):  # it comes while the other mount looks at it
+        with mounted(
+            two, "-o", "ro", at=one / "deep/new", environment=environment
+        ):  # it comes while the other mount looks at it
             assert "Operation not permitted" in run("stat", two / "inner/deep/new/a.asdf").stderr
         assert (two / "inner/deep/new").is_dir()
 
@@ -163,9 +152,9 @@ def test_regression_others_do_not_see_files_of_the_mounter_through_links(open_fo
     (open_folder / "mnt").mkdir()
     (open_folder / "v/linked.asdf").chmod(0o600)
     environment = environment_in(open_folder)
-    with mount(environment, open_folder / "x.asdf", open_folder / "mnt", "-o", "allow_other"):
+    with mounted(open_folder / "x.asdf", "-o", "allow_other", at=open_folder / "mnt", environment=environment):
         assert sorted(os.listdir(open_folder / "mnt/arrays")) == ["s.fits", "s.npy"]
-        other = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+        other = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         assert run(*other, "cat", open_folder / "mnt/tree.yaml").returncode == 0
         assert SECRET.decode() not in run(*other, "cat", open_folder / "mnt/arrays/s.npy").stdout
 
@@ -175,9 +164,9 @@ def test_regression_others_do_not_see_files_of_the_mounter_through_links(open_fo
 def test_the_process_of_another_user_that_has_the_file_is_named(open_folder: Path) -> None:
     (open_folder / "mnt").mkdir()
     (open_folder / "x.asdf").chmod(0o666)
-    with mount(environment_in(open_folder), open_folder / "x.asdf", open_folder / "mnt"):
+    with mounted(open_folder / "x.asdf", at=open_folder / "mnt", environment=environment_in(open_folder)):
         pid = json.loads((open_folder / "mnt/.asdffs/status.json").read_bytes())["pid"]
-        with as_other(), pytest.raises(LockedError) as refused:
+        with as_user(), pytest.raises(LockedError) as refused:
             open_document(str(open_folder / "x.asdf"), writable=True)
     assert f"another asdffs is writing this file (process {pid}: " in str(refused.value)
     assert f"; mounted at {open_folder / 'mnt'})" in str(refused.value)
@@ -198,12 +187,12 @@ def test_regression_a_private_file_gets_the_name_of_a_public_one(open_folder: Pa
         asdf.AsdfFile({"a": np.frombuffer(content, "u1").copy()}).write_to(shared / f"{name}.asdf")
     (shared / "x.asdf").chmod(0o644)
     (shared / "p.asdf").chmod(0o600)
-    with mount(environment_in(open_folder), shared, point, "-o", "allow_other"), as_other():
+    with mounted(shared, "-o", "allow_other", at=point, environment=environment_in(open_folder)), as_user():
         held = os.open(point / "x.asdf.d/tree.yaml", os.O_RDONLY)
         assert (point / what).read_bytes()
         if looked:
             (point / what).stat()
-        with as_root():
+        with as_user(0):
             (shared / "p.asdf").rename(shared / "x.asdf")
         with contextlib.suppress(OSError):
             assert SECRET not in (point / what).read_bytes()
@@ -218,35 +207,12 @@ def test_allow_root_lets_no_third_user_in(open_folder: Path) -> None:
     path.write_bytes(tree_file("{a: 1}\n", []))
     path.chmod(0o644)
     point.mkdir()
-    with mount(environment_in(open_folder), path, point, "-o", "allow_root"):
+    with mounted(path, "-o", "allow_root", at=point, environment=environment_in(open_folder)):
         held = os.open(point / "tree.yaml", os.O_RDONLY)
-        with as_other():
+        with as_user():
             for ask in (lambda: os.listdir(point), (point / "tree.yaml").read_bytes, (point / "x").touch):
                 with pytest.raises(PermissionError):
                     ask()
             assert b"a: 1" in os.pread(held, 10_000, 0)
         os.close(held)
         assert (point / "tree.yaml").exists()
-
-
-@contextlib.contextmanager
-def as_other() -> Iterator[None]:
-    os.setegid(OTHER)
-    groups = os.getgroups()
-    os.setgroups([])
-    os.seteuid(OTHER)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setgroups(groups)
-        os.setegid(0)
-
-
-@contextlib.contextmanager
-def as_root() -> Iterator[None]:
-    os.seteuid(0)
-    try:
-        yield
-    finally:
-        os.seteuid(OTHER)

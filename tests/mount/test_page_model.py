@@ -6,6 +6,7 @@ See ``support/page_writers`` for the model.  ASDFFS_DEEP=1: ten minutes for each
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import subprocess
@@ -47,6 +48,8 @@ class Others:
         self.ended = threading.Event()
         self.failures: list[str] = []
         self.tail = bytearray(TAIL)
+        self.text = mount.tree.read_text()
+        self.saved = 0
 
     @contextlib.contextmanager
     def beside(self, *acts: Callable[[], None]) -> Iterator[None]:
@@ -68,11 +71,37 @@ class Others:
                 self.failures.append(f"{act.__name__}: {err!r}")
 
     def grow(self) -> None:
-        """A save of a tree that is longer or shorter."""
-        text = self.mount.tree.read_text()
-        start, end = text.index("note:"), text.index("...\n")
-        size = self.rng.choice([1, 10, 3000, 60_000])
-        self.mount.tree.write_text(f"{text[:start]}note: {'y' * size}\n{text[end:]}")
+        """A save of a tree that is longer or shorter, in place or by a rename."""
+        start, end = self.text.index("note:"), self.text.index("...\n")
+        size, number = self.rng.choice([1, 10, 3000, 60_000]), self.saved + 1
+        new = f"{self.text[:start]}note: {number} {'y' * size}\n{self.text[end:]}"
+        if self.rng.random() < 0.5:
+            self.mount.tree.write_text(new)
+        else:
+            (self.mount.point / "temporary").write_text(new)
+            os.rename(self.mount.point / "temporary", self.mount.tree)
+        self.saved = number
+
+    def read_tree(self) -> None:
+        """Whoever begins to read after a save finds no older tree."""
+        name, least = self.rng.choice(["tree.yaml", ".asdffs/committed.yaml"]), self.saved
+        try:
+            text = (self.mount.point / name).read_text()
+        except OSError as err:  # docs/semantics.md, Caching: it was replaced twice while the kernel opened it
+            assert (name, err.errno) == ("tree.yaml", errno.ESTALE)
+            return
+        if self.saved == least and text.endswith("...\n"):  # a read beside a save may see some of both
+            assert least == 0 or int(text.split("note: ")[1].split()[0]) >= least, "stale"
+
+    def use_scratch(self) -> None:
+        path, content = (
+            self.mount.point / f".s{self.rng.randrange(5)}",
+            self.rng.randbytes(self.rng.randrange(20_000)),
+        )
+        path.write_bytes(content)
+        assert path.read_bytes() == content
+        path.rename(path.with_suffix(".moved"))
+        path.with_suffix(".moved").unlink()
 
     def recompress(self) -> None:
         choice = self.rng.choice([b"none", b"zlib", b"lz4", b"none"])
@@ -85,6 +114,7 @@ class Others:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        assert self.mount.status["failures"] == []
 
     def resize(self) -> None:
         """What lies behind the arrays grows and shrinks, beside bytes of theirs in one page."""
@@ -145,7 +175,8 @@ def try_views(path: Path, growth: str) -> None:
     assert min(owned) == FIRST
     with mounted(path, "-o", f"growth={growth}") as mount:
         others = Others(mount, SEED)
-        with others.beside(others.grow, others.recompress, others.finish, others.resize):
+        beside = (others.grow, others.recompress, others.finish, others.resize, others.read_tree, others.use_scratch)
+        with others.beside(*beside):
             wanted = run_programs(mount, SEED)
         assert others.failures == []
         raw = mount.block(0).read_bytes()

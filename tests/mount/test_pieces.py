@@ -11,8 +11,8 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
-from support.mounts import Mounted, mounted
-from support.processes import until
+from support.mounts import mounted
+from support.processes import bytes_of, memory, until
 
 pytestmark = pytest.mark.mount
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
@@ -22,12 +22,6 @@ CONTENT = np.repeat(RNG.integers(0, 250, 12_600_001, "u1"), 4)
 READS = 5000 if DEEP else 200
 #: The daemon may keep that much more than when it was idle.
 MORE = 64 << 20
-
-
-def memory(mount: Mounted) -> int:
-    """Bytes of memory of the daemon now."""
-    lines = Path(f"/proc/{mount.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS:"))
 
 
 def read_at_random(path: Path, seed: int) -> int:
@@ -49,10 +43,10 @@ def test_two_threads_at_random_places(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "data.asdf"
     asdf.AsdfFile({"data": CONTENT}).write_to(path, all_array_compression=codec)
     with mounted(path, "-o", "spool_max=24M") as mount:
-        idle = memory(mount)
+        idle = memory(mount.pid)
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(read_at_random, [mount.block(0)] * 2, (1, 2))) == [0, 0]
-        assert memory(mount) <= idle + MORE
+        assert memory(mount.pid) <= idle + MORE
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -89,25 +83,19 @@ def test_five_bytes_are_stored_without_the_other_pieces(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     asdf.AsdfFile({"data": CONTENT, "more": np.arange(99)}).write_to(path, all_array_compression="lz4")
     with mounted(path) as mount:
-        before = written_by(mount)
+        before = bytes_of(mount.pid, "wchar")
         for place in (5, 30 << 20, CONTENT.size - 5):
             file = os.open(mount.block(0), os.O_WRONLY)
             os.pwrite(file, b"12345", place)
             os.fsync(file)
             os.close(file)
-        assert written_by(mount) - before < 40 << 20
+        assert bytes_of(mount.pid, "wchar") - before < 40 << 20
     with asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False) as found:
         model = CONTENT.copy()
         for place in (5, 30 << 20, CONTENT.size - 5):
             model[place : place + 5] = np.frombuffer(b"12345", "u1")
         assert np.array_equal(found["data"], model)
         assert np.array_equal(found["more"], np.arange(99))
-
-
-def written_by(mount: Mounted) -> int:
-    """Bytes that the daemon has written with system calls."""
-    lines = Path(f"/proc/{mount.pid}/io").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import mounted
-from support.samples import odd_file
+from support.samples import odd_file, put
 
 pytestmark = pytest.mark.mount
 NOBODY = 65534
@@ -28,8 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder.chmod(0o755)
     for above in folder.parents[:2]:
         above.chmod(0o755)
-    file = folder / "data.asdf"
-    file.write_bytes(odd_file())
+    file = put(folder, odd_file())
     with mounted(file, "-o", "allow_other,default_permissions") as mount:
         work = mount.point / "work"
         work.mkdir()
@@ -198,6 +197,8 @@ def test_open(here: Path) -> None:
     assert code_of(lambda: os.open(file / "x", os.O_RDONLY)) == "ENOTDIR"
     assert code_of(lambda: os.open(here / "none", os.O_RDONLY)) == "ENOENT"
     assert code_of(lambda: os.open(here / LONG, os.O_CREAT | os.O_WRONLY)) == "ENAMETOOLONG"
+    (here / ("é" * 127 + "x")).write_bytes(b"255 bytes")
+    assert (here / ("é" * 127 + "x")).read_bytes() == b"255 bytes"
     (here / "loop").symlink_to("loop")
     assert code_of(lambda: os.open(here / "loop", os.O_RDONLY)) == "ELOOP"
     assert as_nobody("os.open('f', os.O_RDONLY)", here) == "EACCES"
@@ -279,6 +280,9 @@ def test_utimensat(here: Path) -> None:
     file.write_text("x")
     assert moved_ctime(file, lambda: os.utime(file, ns=(1, 2)))
     assert (file.stat().st_atime_ns, file.stat().st_mtime_ns) == (1, 2)
+    for words, expected in ((("-a", "-d", "@7"), (7 * 10**9, 2)), (("-m", "-d", "@8"), (7 * 10**9, 8 * 10**9))):
+        subprocess.run(["touch", *words, file], check=True)
+        assert (file.stat().st_atime_ns, file.stat().st_mtime_ns) == expected
     assert file.stat().st_ctime_ns > time.time_ns() - 60 * 10**9, "not the time that was set"
     assert as_nobody("os.utime('f', ns=(3, 4))", here) == "EPERM"
     assert as_nobody("os.utime('f')", here) == "EACCES"

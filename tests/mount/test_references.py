@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import asdf
@@ -146,13 +145,3 @@ fifo: {{$ref: "fifo#/l"}}
     assert done.code == 4
     assert "Traceback" not in done.err
     assert done.out.count("$ref") == 5
-
-
-def test_drafts_lead_to_each_other(tmp_path: Path) -> None:
-    samples = Path(__file__).parent.parent / "data" / "drafts" / "2014"
-    for path in samples.glob("*.asdf"):
-        shutil.copy(path, tmp_path / path.name)
-    with mounted(tmp_path / "refs.asdf") as mount:
-        for name in ("local", "nofslash", "ext", "wavelengths/0"):
-            assert np.load(mount.point / "arrays" / f"{name}.npy").tolist() == list(range(8)), name
-    assert command("check", tmp_path / "refs.asdf", environment=environment_in(tmp_path)).code == 0

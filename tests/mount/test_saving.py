@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.mounts import LIMIT, mounted, run
-from support.samples import check_saved, odd_file
+from support.samples import check_saved, odd_file, put
 
 pytestmark = pytest.mark.mount
 
@@ -32,8 +32,7 @@ def test_sed_changes_one_byte(file: Path, expression: str, status: int) -> None:
 
 
 def test_growth_keeps_mode_owner_and_xattrs(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     path.chmod(0o640)
     os.chown(path, 12, 34)
     os.setxattr(path, "user.note", b"keep me")
@@ -63,8 +62,7 @@ def test_growth_keeps_hard_links(tmp_path: Path) -> None:
 
 
 def test_growth_by_a_new_file_of_a_hard_linked_one_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     os.link(path, tmp_path / "other")
     before = path.read_bytes()
     with mounted(path, "-o", "growth=copy", code=7) as mount:
@@ -76,8 +74,7 @@ def test_growth_by_a_new_file_of_a_hard_linked_one_is_refused(tmp_path: Path) ->
 
 
 def test_a_save_for_which_there_was_no_room_is_corrected_by_the_next(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     os.link(path, tmp_path / "other")
     with mounted(path, "-o", "growth=copy") as mount:
         text = mount.tree.read_bytes()
@@ -176,8 +173,7 @@ def test_refused_rename_over_an_open_tree_restores_it(file: Path) -> None:
 
 
 def test_numpy_still_reads_after_a_growth(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file())
+    path = put(tmp_path, odd_file())
     with mounted(path) as mount:
         before = np.fromfile(mount.block(0), dtype=">f4")
         mount.tree.write_bytes(mount.tree.read_bytes().replace(OLD, b"value: 2\nlong: " + b"x" * 9000 + b"\n"))

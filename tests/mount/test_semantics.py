@@ -2,55 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-import sys
 from pathlib import Path
 
 import pytest
-from support.mounts import asdffs, environment_in, run
-from support.samples import odd_file
+from support.mounts import asdffs
+from support.pages import Runner, Step, blocks
+from support.samples import odd_file, put
 
 pytestmark = pytest.mark.mount
 
 DOCS = Path(__file__).parents[2] / "docs"
-#: Page -> its console blocks.
-EXAMPLES = {
-    page: re.findall(r"^```console\n(.*?)^```$", (DOCS / f"{page}.md").read_text(), re.MULTILINE | re.DOTALL)
+EXAMPLES = [
+    pytest.param(steps, id=f"{page}-{number}")
     for page in ("guide", "semantics")
-}
-
-
-def steps(example: str) -> list[tuple[str, str]]:
-    """Commands and what they print."""
-    pieces = re.split(r"^\$ ", example, flags=re.MULTILINE)[1:]
-    return [(command, output) for command, _, output in (piece.partition("\n") for piece in pieces)]
+    for number, steps in enumerate(blocks((DOCS / f"{page}.md").read_text()))
+]
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(EXAMPLES["guide"]) >= 7
-    assert len(EXAMPLES["semantics"]) >= 4
-    assert all(steps(example) for examples in EXAMPLES.values() for example in examples)
+    assert len(EXAMPLES) >= 11
 
 
-@pytest.mark.parametrize(
-    ("page", "number"), [(page, n) for page, found in EXAMPLES.items() for n in range(len(found))]
-)
-def test_example(tmp_path: Path, page: str, number: int) -> None:
-    (tmp_path / "data.asdf").write_bytes(odd_file(padding=b" " * 500))
-    (tmp_path / "mnt").mkdir()
-    shim = tmp_path / "bin" / "asdffs"
-    shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nexec {sys.executable} -m asdffs "$@"\n')
-    shim.chmod(shim.stat().st_mode | stat.S_IXUSR)
-    path = f"{shim.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"  # python3 is the one with numpy
-    environment = environment_in(tmp_path) | {"LC_ALL": "C", "PATH": path}
-    assert asdffs("mount", "data.asdf", "mnt", environment=environment, cwd=tmp_path).returncode == 0
+@pytest.mark.parametrize("steps", EXAMPLES)
+def test_example(tmp_path: Path, steps: list[Step]) -> None:
+    runner = Runner(tmp_path)
+    put(runner.work, odd_file(padding=b" " * 500))
+    (runner.work / "mnt").mkdir()
+    where = {"environment": runner.environment | {"LC_ALL": "C"}, "cwd": runner.work}
+    runner.environment["LC_ALL"] = "C"
+    assert asdffs("mount", "data.asdf", "mnt", **where).returncode == 0
     try:
-        for command, output in steps(EXAMPLES[page][number]):
-            done = run("bash", "-c", f"({command}) 2>&1", env=environment, cwd=tmp_path)
-            printed = done.stdout.replace(f"{tmp_path}/", "")
-            assert re.sub(r"mnt/sed\w{6}", "mnt/sedXXXXXX", printed) == output, command
+        for step in steps:
+            printed = re.sub(r"mnt/sed\w{6}", "mnt/sedXXXXXX", runner.print(step))
+            assert printed == step.output, step.command
     finally:
-        run("umount", "-l", tmp_path / "mnt")
+        runner.end()

@@ -13,17 +13,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import jsonschema
 import pytest
-from support.mounts import LIMIT, asdffs, environment_in, mounted, run
+from support.mounts import ASDFFS as COMMAND
+from support.mounts import LIMIT, NOBODY, asdffs, environment_in, mounted, run, shim
 from support.namespaces import in_own_namespace
 from support.processes import pids_with, wait_for
 from support.samples import odd_file
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
 ROOT = Path(__file__).parents[2]
-NOBODY = 65534
 
 
 def listed(environment: dict[str, str], below: Path) -> list[dict[str, object]]:
@@ -66,7 +67,7 @@ def test_who_asks_a_mount_that_does_not_answer_ends(file: Path, tmp_path: Path) 
         os.kill(mount.pid, signal.SIGSTOP)
         try:
             environment = environment_in(tmp_path) | dict([mark.split("=")])
-            subprocess.run([sys.executable, "-m", "asdffs", "ls"], env=environment, check=True, timeout=LIMIT)
+            run(*COMMAND, "ls", env=environment, check=True)
             left = pids_with(mark)
             assert left, "it waits still"
             for pid in left:
@@ -76,7 +77,7 @@ def test_who_asks_a_mount_that_does_not_answer_ends(file: Path, tmp_path: Path) 
 
 
 def test_a_dead_mount_is_told_as_such(file: Path, tmp_path: Path) -> None:
-    with contextlib.suppress(AssertionError), mounted(file) as mount:
+    with mounted(file, code=6) as mount:
         (mount.point / "notes.txt").write_text("remember me")
         os.kill(mount.pid, signal.SIGKILL)
         (one,) = listed(mount.environment, tmp_path)
@@ -139,7 +140,7 @@ def test_systemd_is_told_when_it_is_ready(file: Path, tmp_path: Path, *, abstrac
     name = f"@asdffs-{os.getpid()}" if abstract else str(tmp_path / "notify")
     environment = {**environment_in(tmp_path), "NOTIFY_SOCKET": name}
     with listening(name) as channel:
-        command = [sys.executable, "-m", "asdffs", "mount", "--systemd", file, point]
+        command = [*COMMAND, "mount", "--systemd", file, point]
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
             assert channel.recv(4096).decode() == f"READY=1\nSTATUS=mounted {file} at {point}"
             assert (point / "tree.yaml").read_bytes().startswith(b"#ASDF")
@@ -151,19 +152,14 @@ def test_systemd_is_told_when_it_is_ready(file: Path, tmp_path: Path, *, abstrac
 
 
 def test_a_socket_that_is_not_there_is_only_told(file: Path, tmp_path: Path) -> None:
-    with mounted(file) as mount:
-        point = tmp_path / "second"
-        point.mkdir()
-        environment = {**mount.environment, "NOTIFY_SOCKET": str(tmp_path / "none")}
-        command = [sys.executable, "-m", "asdffs", "mount", "-f", "-o", "ro", file, point]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            line = process.stderr.readline()
-            then = process.stderr.readline()
-            assert asdffs("umount", point, environment=environment).returncode == 0
-            process.wait(timeout=LIMIT)
-        assert line == "asdffs: warning: systemd could not be told READY=1: No such file or directory\n"
-        assert then == f"mounted {file} at {point}\n"
+    point, environment = tmp_path / "mnt", {**environment_in(tmp_path), "NOTIFY_SOCKET": str(tmp_path / "none")}
+    point.mkdir()
+    command = [*COMMAND, "mount", "-f", file, point]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        line, then = (process.stderr.readline() for _ in range(2))
+        assert asdffs("umount", point, environment=environment).returncode == 0
+    assert line == "asdffs: warning: systemd could not be told READY=1: No such file or directory\n"
+    assert then == f"mounted {file} at {point}\n"
 
 
 def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
@@ -194,13 +190,8 @@ def test_options_that_users_of_other_file_systems_know(file: Path, tmp_path: Pat
     assert one["file"] == str(file)
     assert asdffs("umount", point, environment=environment).returncode == 0
     assert os.listdir(point) == ["hidden"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "asdffs", "mount", "-d", "-o", "nonempty", file, point],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
+    command = [*COMMAND, "mount", "-d", "-o", "nonempty", file, point]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert any(line == f"mounted {file} at {point}\n" for line in process.stderr)
         assert asdffs("umount", point, environment=environment).returncode == 0
         assert "was unmounted and finished" in process.stderr.read()
@@ -211,11 +202,8 @@ def test_mount_8_and_fstab(file: Path, tmp_path: Path, options: str) -> None:
     """The real mount(8), with a table of its own; mount.fuse looks for ``asdffs`` in the system's directories."""
     if os.geteuid() != 0 or not any(map(os.path.exists, ("/sbin/mount.fuse", "/usr/sbin/mount.fuse"))):
         pytest.skip("needs root and mount.fuse")
-    point, programs = tmp_path / "mnt", tmp_path / "bin"
+    point, programs = tmp_path / "mnt", shim(tmp_path / "bin")
     point.mkdir()
-    programs.mkdir()
-    (programs / "asdffs").write_text(f'#!/bin/sh\nexec {sys.executable} -m asdffs "$@"\n')
-    (programs / "asdffs").chmod(0o755)
     table = tmp_path / "fstab"
     table.write_text(f"{file} {point} fuse.asdffs {options} 0 0\n")
     look = f"findmnt -no SOURCE,FSTYPE {point}; findmnt -no OPTIONS {point} | cut -c1-2; asdffs umount {point}"
@@ -280,53 +268,7 @@ def test_doctor_says_what_mount_8_needs(tmp_path: Path) -> None:
     assert " starts /usr/local/bin/asdffs; " in after
 
 
-@pytest.fixture
-def anybodys(file: Path) -> Iterator[Path]:
-    """A directory that everybody may enter, with the code and a file of ``nobody``'s."""
-    folder = Path(tempfile.mkdtemp(prefix="asdffs-", dir="/var/tmp"))
-    try:
-        shutil.copytree(ROOT / "asdffs", folder / "code/asdffs", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(file, folder / "data.asdf")
-        (folder / "mnt").mkdir()
-        for path in (folder, folder / "data.asdf", folder / "mnt"):
-            shutil.chown(path, NOBODY)
-        folder.chmod(0o755)
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
-def test_an_ordinary_user(anybodys: Path) -> None:
-    """With the system's interpreter, which others may run, and a device that others may open."""
-    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-    if os.geteuid() != 0 or not os.path.exists(python):
-        pytest.skip(f"needs root, to become somebody else, and {python}")
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    if run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "sh", "-c", f"exec ls {packages}").returncode != 0:
-        pytest.skip(f"{packages} cannot be read by other users")
-    program = f"{python} -m asdffs"
-    script = f"""
-        mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
-        exec setpriv --reuid={NOBODY} --clear-groups sh -ec '
-            {program} doctor | grep -E "fusermount3|mounting|problem"
-            {program} mount data.asdf mnt && {program} ls | grep "$PWD" | cut -f 2,3
-            sed -i "s/value: 1/value: 2/" mnt/tree.yaml
-            {program} umount -a && {program} check data.asdf'
-    """
-    environment = {**os.environ, "HOME": str(anybodys), "PYTHONPATH": f"{anybodys}/code{os.pathsep}{packages}"}
-    environment.pop("XDG_STATE_HOME", None)
-    done = in_own_namespace(script, anybodys, environment)
-    assert done.stdout.splitlines() == [
-        "ok       /usr/bin/fusermount3: mounts for this user",
-        "ok       mounting: a small file was mounted, read and unmounted",
-        f"{anybodys}/mnt\trw",
-        "data.asdf: nothing wrong",
-    ], done.stderr
-    assert done.stderr == ""
-    assert b"value: 2" in (anybodys / "data.asdf").read_bytes()
-
-
-ASDFFS = f"{sys.executable} -m asdffs"
+ASDFFS = " ".join(COMMAND)
 
 
 def test_regression_a_daemon_that_does_not_answer_held_up_the_others(file: Path, tmp_path: Path) -> None:
@@ -372,49 +314,6 @@ def test_regression_umount_waited_for_a_process_of_another_namespace(file: Path,
     assert "cannot be watched; its result is not known" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "status", ['{"pid": PID, "file": "x", "report": "VICTIM", "log": "", "progress": []}', '{"pid": "x"}', "[]", "["]
-)
-def test_regression_what_calls_itself_asdffs_was_believed(file: Path, tmp_path: Path, status: str) -> None:
-    """Root's umount removed any file that a mount of somebody else named as its report."""
-    if shutil.which("bindfs") is None:
-        pytest.skip("bindfs is not installed")
-    evil, victim = tmp_path / "evil", tmp_path / "victim.json"
-    (evil / ".asdffs").mkdir(parents=True)
-    victim.write_text("{}")
-    (tmp_path / "mnt").mkdir()
-    script = f"""
-        sleep 60 & pid=$!
-        echo '{status}' | sed "s#PID#$pid#; s#VICTIM#{victim}#" > evil/.asdffs/status.json
-        bindfs -o subtype=asdffs evil mnt && {ASDFFS} ls; kill $pid; {ASDFFS} umount -a; echo code $?
-        umount -l mnt 2>/dev/null; kill $pid 2>/dev/null; exit 0
-    """
-    done = in_own_namespace(script, tmp_path)
-    assert "Traceback" not in done.stderr
-    assert "code " in done.stdout
-    assert victim.read_text() == "{}"
-
-
-def test_root_unmounts_what_a_user_has_mounted(anybodys: Path) -> None:
-    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    if os.geteuid() != 0 or not os.path.exists(python):
-        pytest.skip(f"needs root, to become somebody else, and {python}")
-    if run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "sh", "-c", f"exec ls {packages}").returncode != 0:
-        pytest.skip(f"{packages} cannot be read by other users")
-    program = f"PYTHONPATH={anybodys}/code:{packages} {python} -m asdffs"
-    script = f"""
-        mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
-        setpriv --reuid={NOBODY} --clear-groups sh -ec 'export HOME=$PWD
-            {program} mount data.asdf mnt && sed -i "s/value: 1/value: 2/" mnt/tree.yaml'
-        {program} ls --json | grep state
-        {program} umount -a; echo code $?
-    """
-    done = in_own_namespace(script.replace("mknod", f"cd {anybodys}; mknod", 1), anybodys)
-    assert done.stdout == '    "state": "not allowed to look",\ncode 0\n', done.stderr
-    assert b"value: 2" in (anybodys / "data.asdf").read_bytes()
-
-
 def test_two_mounts_at_once_on_one_mount_point(file: Path, tmp_path: Path) -> None:
     script = f"""
         cp data.asdf other.asdf; mkdir a
@@ -423,3 +322,71 @@ def test_two_mounts_at_once_on_one_mount_point(file: Path, tmp_path: Path) -> No
         grep -c ' fuse.asdffs ' /proc/self/mountinfo; {ASDFFS} umount -a; echo code $?
     """
     assert in_own_namespace(script, tmp_path).stdout == "6\n1\ncode 0\n"
+
+
+# -- an ordinary user ------------------------------------------------------------
+
+
+class Anybodys(NamedTuple):
+    """A directory that everybody may enter, with a file of ``nobody``'s; ``program``: asdffs for nobody."""
+
+    folder: Path
+    program: str
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run ``script`` here, with a device that others may open; NOBODY begins a command of nobody."""
+        device = f"cd {self.folder}; mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse\n"
+        nobody = f"setpriv --reuid={NOBODY} --clear-groups env HOME={self.folder} XDG_STATE_HOME= sh -ec"
+        return in_own_namespace(device + script.replace("NOBODY", nobody), self.folder)
+
+
+@pytest.fixture
+def anybodys(file: Path) -> Iterator[Anybodys]:
+    """With the system's interpreter, which others may run."""
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    if os.geteuid() != 0 or not os.path.exists(python):
+        pytest.skip(f"needs root, to become somebody else, and {python}")
+    if run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "sh", "-c", f"exec ls {packages}").returncode != 0:
+        pytest.skip(f"{packages} cannot be read by other users")
+    folder = Path(tempfile.mkdtemp(prefix="asdffs-", dir="/var/tmp"))
+    try:
+        shutil.copytree(ROOT / "asdffs", folder / "code/asdffs", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(file, folder / "data.asdf")
+        (folder / "mnt").mkdir()
+        for path in (folder, folder / "data.asdf", folder / "mnt"):
+            shutil.chown(path, NOBODY)
+        folder.chmod(0o755)
+        yield Anybodys(folder, f"PYTHONPATH={folder}/code:{packages} {python} -m asdffs")
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_an_ordinary_user(anybodys: Anybodys) -> None:
+    program = anybodys.program
+    done = anybodys.run(f"""
+        NOBODY '
+            {program} doctor | grep -E "fusermount3|mounting|problem"
+            {program} mount data.asdf mnt && {program} ls | grep "$PWD" | cut -f 2,3
+            sed -i "s/value: 1/value: 2/" mnt/tree.yaml
+            {program} umount -a && {program} check data.asdf'
+    """)
+    assert done.stdout.splitlines() == [
+        "ok       /usr/bin/fusermount3: mounts for this user",
+        "ok       mounting: a small file was mounted, read and unmounted",
+        f"{anybodys.folder}/mnt\trw",
+        "data.asdf: nothing wrong",
+    ], done.stderr
+    assert done.stderr == ""
+    assert b"value: 2" in (anybodys.folder / "data.asdf").read_bytes()
+
+
+def test_root_unmounts_what_a_user_has_mounted(anybodys: Anybodys) -> None:
+    program = anybodys.program
+    done = anybodys.run(f"""
+        NOBODY '{program} mount data.asdf mnt && sed -i "s/value: 1/value: 2/" mnt/tree.yaml'
+        {program} ls --json | grep state
+        {program} umount -a; echo code $?
+    """)
+    assert done.stdout == '    "state": "not allowed to look",\ncode 0\n', done.stderr
+    assert b"value: 2" in (anybodys.folder / "data.asdf").read_bytes()

@@ -19,7 +19,7 @@ from support.arrays import tree_file
 from support.mounts import LIMIT, Mounted, lazily_unmount, mounted, run
 from support.patience import patience
 from support.processes import children_of, until, wait_for
-from support.samples import block_bytes, opened
+from support.samples import block_bytes, opened, put
 
 pytestmark = pytest.mark.mount
 
@@ -38,9 +38,7 @@ BODY += "c: !core/ndarray-1.0.0 {source: 0, datatype: '>u2', byteorder: big, sha
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.asdf"
-    path.write_bytes(tree_file(BODY, [block_bytes(bytes(SIZE)), block_bytes(b"other")]))
-    return path
+    return put(tmp_path, tree_file(BODY, [block_bytes(bytes(SIZE)), block_bytes(b"other")]))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from support.arrays import tree_file
 from support.mounts import Mounted, asdffs, mounted, run
 from support.patience import patience
 from support.processes import children_of, until
-from support.samples import block_bytes, header_bytes, zlib_block
+from support.samples import block_bytes, header_bytes, put, zlib_block
 
 pytestmark = pytest.mark.mount
 
@@ -36,8 +36,7 @@ def two_arrays(folder: Path, *, packed: bool = False) -> Iterator[Mounted]:
     """``a`` in block 0, ``b`` in block 1; a thousand zeros each."""
     body = f"a: {ARRAY} {{source: 0, {FACTS}, shape: [1000]}}\nb: {ARRAY} {{source: 1, {FACTS}, shape: [1000]}}\n"
     make = zlib_block if packed else block_bytes
-    path = folder / "data.asdf"
-    path.write_bytes(tree_file(body, [make(bytes(8000)), make(bytes(8000))], padding=b" " * 900))
+    path = put(folder, tree_file(body, [make(bytes(8000)), make(bytes(8000))], padding=b" " * 900))
     with mounted(path, packages=patience(folder)) as mount:
         yield mount
 

@@ -13,9 +13,10 @@ import asdf
 import astropy.io.fits
 import numpy as np
 import pytest
-from support.arrays import read_by_asdf, tree_file, write_all_kinds
+from support.arrays import UNSHOWN, read_by_asdf, tree_file, write_all_kinds
 from support.mounts import Mounted, mounted, run
-from support.samples import block_bytes, header_bytes, opened, zlib_block
+from support.plugins import install
+from support.samples import block_bytes, header_bytes, opened, put, zlib_block
 
 from asdffs.tree.paths import name_of
 
@@ -258,65 +259,22 @@ def test_a_growing_stream(tmp_path: Path) -> None:
         assert astropy.io.fits.getdata(mount.point / "arrays/s.fits").shape == (102, 2)
 
 
-WRONG = {
-    "too large": (
-        "shape: [600]",
-        "datatype: int16, byteorder: big",
-        "needs bytes 0 to 1200 of block 0, which has 100",
-    ),
-    "no such block": ("shape: [5], source: 9", "datatype: int16, byteorder: big", "source is 9, and the file has 1"),
-    "another file": (
-        "shape: [5], source: other.asdf",
-        "datatype: int16, byteorder: big",
-        "'other.asdf' cannot be read: ",
-    ),
-    "unknown datatype": ("shape: [5]", "datatype: int17, byteorder: big", "datatype 'int17' is not known"),
-    "no byteorder": ("shape: [5]", "datatype: int16", "byteorder is None; it must be big or little"),
-    "too few strides": ("shape: [5, 2], strides: [2]", "datatype: int16, byteorder: big", "2 axes and 1 strides"),
-    "far strides": ("shape: [5], strides: [40]", "datatype: int16, byteorder: big", "needs bytes 0 to 162"),
-    "before the block": ("shape: [5], strides: [-2]", "datatype: int16, byteorder: big", "needs bytes -8 to 2"),
-    "negative shape": ("shape: [-5]", "datatype: int16, byteorder: big", "its shape is missing or not valid"),
-    "huge shape": ("shape: [9223372036854775807, 9223372036854775807]", "datatype: int8", "more bytes than a"),
-    "huge and narrow": ("shape: [4611686018427387904, 4], strides: [0, 0]", "datatype: uint8", "more bytes than a"),
-    "odd offset": ("shape: [5], offset: x", "datatype: int8", "its offset is 'x', which is not valid"),
-    "odd strides": ("shape: [5], strides: [a]", "datatype: int8", "its strides is ['a'], which is not valid"),
-    "truth for a shape": ("shape: [true]", "datatype: int8", "which is not valid"),
-    "text for a shape": ("shape: many", "datatype: int16, byteorder: big", "shape is 'many', which is not valid"),
-    "empty record": ("shape: [5]", "datatype: [], byteorder: big", "is not known"),
-    "same names": ("shape: [5]", "datatype: [{name: a, datatype: int8}, {name: a, datatype: int8}]", "the same name"),
-    "no data": ("offset: 3", "datatype: int16", "its shape is missing or not valid"),
-}
-
-
 def test_wrong_trees(tmp_path: Path) -> None:
     """Each such array is EIO with a sentence that names its line; all others work, and so do saves."""
-    path = tmp_path / "data.asdf"
-    body = "".join(
-        f"'{name}': {ARRAY} {{{'' if 'source' in place else 'source: 0, '}{place}, {kind}}}\n"
-        for name, (place, kind, _) in WRONG.items()
-    )
-    body += (
-        f"ragged: {ARRAY} [[1, 2], [3]]\nmapping: {ARRAY} {{data: {{a: 1}}}}\nneither: {ARRAY} {{datatype: int8}}\n"
-    )
+    body = "".join(f"'{name}': {ARRAY} {text}\n" for name, (text, _) in UNSHOWN.items())
     body += f"right: {ARRAY} {{source: 0, shape: [5], datatype: int16, byteorder: big}}\n"
-    path.write_bytes(tree_file(body, [block_bytes(bytes(range(100)))], padding=b" " * 500))
+    body = body.replace("*kind", "int24")
+    path = put(tmp_path, tree_file(body, [block_bytes(bytes(range(256)) * 16)], padding=b" " * 500))
     with mounted(path) as mount:
         folder = mount.point / "arrays"
-        wanted = {name: sentence for name, (_, _, sentence) in WRONG.items()}
-        wanted |= {
-            "ragged": "its data is not an array",
-            "mapping": "a mapping in it",
-            "neither": "it states neither a source nor data",
-        }
-        for number, (name, sentence) in enumerate(wanted.items(), 6):
+        for number, (name, (_, sentence)) in enumerate(UNSHOWN.items(), 6):
             assert (folder / f"{name}.npy").stat().st_size == 0
-            with pytest.raises(OSError, match="Input/output error"):
-                (folder / f"{name}.npy").read_bytes()
-            assert mount.error.startswith(f"line {number}: "), mount.error
-            assert sentence in mount.error, (name, mount.error)
-            if (folder / f"{name}.fits").exists():
-                with pytest.raises(OSError, match="Input/output error"):
-                    (folder / f"{name}.fits").read_bytes()
+            for ending in ("npy", "fits"):
+                if (folder / f"{name}.{ending}").exists():
+                    with pytest.raises(OSError, match="Input/output error"):
+                        (folder / f"{name}.{ending}").read_bytes()
+                    assert mount.error.startswith(f"line {number}: "), mount.error
+                    assert sentence in mount.error, (name, mount.error)
         assert np.load(folder / "right.npy").tolist() == [1, 515, 1029, 1543, 2057]
         assert run("ls", "-lR", mount.point).returncode == 0
         mount.tree.write_text(mount.tree.read_text().replace("int17", "uint8"))
@@ -363,12 +321,8 @@ class Toy(View):
 def test_a_view_of_another_package_is_one_file(tmp_path: Path) -> None:
     """Found through the entry point, served beside the others."""
     packages = tmp_path / "packages"
-    (packages / "toy-1.dist-info").mkdir(parents=True)
-    (packages / "toy.py").write_text(TOY)
-    (packages / "toy-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
-    (packages / "toy-1.dist-info/entry_points.txt").write_text("[asdffs.views]\ntoy = toy:Toy\n")
-    path = tmp_path / "data.asdf"
-    path.write_bytes(tree_file("value: 1\n", [block_bytes(b"x"), block_bytes(b"y")]))
+    install(packages, "toy", TOY, {"views": "toy"}, "Toy")
+    path = put(tmp_path, tree_file("value: 1\n", [block_bytes(b"x"), block_bytes(b"y")]))
     with mounted(path, packages=packages) as mount:
         assert (mount.point / "toy/count.txt").read_text() == "2 blocks\n"
         assert sorted(os.listdir(mount.point)) == [".asdffs", "arrays", "blocks", "exploded", "toy", "tree.yaml"]

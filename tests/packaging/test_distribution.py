@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -36,9 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keep = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, folder / "source", ignore=keep)
     code = f"import setuptools.build_meta as b; print(b.build_sdist({str(folder)!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder / "source", capture_output=True, text=True, check=False
-    )
+    done = run(sys.executable, "-c", code, cwd=folder / "source")
     assert done.returncode == 0, done.stderr
     (sdist,) = folder.glob("*.tar.gz")
     for name, source in (("tree", folder / "source"), ("sdist", sdist)):

@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.mounts import environment_in, mounted
+from support.mounts import run as started
 from support.samples import write_sample
 
 ROOT = Path(__file__).parents[2]
@@ -35,28 +35,14 @@ def without(folder: Path, *features: str) -> Path:
 
 
 def run(site: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    return subprocess.run(
-        [sys.executable, *map(str, words)], cwd=site, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-@contextmanager
-def mounted(site: Path, file: Path, point: Path) -> Iterator[None]:
-    point.mkdir()
-    done = run(site, "-m", "asdffs", "mount", file, point)
-    assert done.returncode == 0, done.stderr
-    try:
-        yield
-    finally:
-        assert run(site, "-m", "asdffs", "umount", point).returncode == 0
+    return started(sys.executable, *words, cwd=site, env={**os.environ, "PYTHONPATH": str(site)}, timeout=None)
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.mount
 @pytest.mark.parametrize("feature", FEATURES)
 def test_everything_else_works_without_it(tmp_path: Path, feature: str) -> None:
-    site, file, point = without(tmp_path / "site", feature), tmp_path / "a.asdf", tmp_path / "m"
+    site, file = without(tmp_path / "site", feature), tmp_path / "a.asdf"
     write_sample(file)
     done = run(site, "-c", IMPORTS)
     assert done.returncode == 0, done.stderr
@@ -66,10 +52,9 @@ def test_everything_else_works_without_it(tmp_path: Path, feature: str) -> None:
     assert done.returncode == 0
     assert commands.isdisjoint(listed)
     assert listed >= {"mount", "get", "set", "check"}
-    with mounted(site, file, point):
-        assert (point / "tree.yaml").read_bytes().startswith(b"#ASDF")
-        (point / "tree.yaml").write_bytes((point / "tree.yaml").read_bytes().replace(b"...\n", b"added: 1\n...\n"))
-        assert "blocks" in os.listdir(point)
+    with mounted(file, environment={**environment_in(tmp_path), "PYTHONPATH": str(site)}) as mount:
+        mount.edit(b"...\n", b"added: 1\n...\n")
+        assert "blocks" in os.listdir(mount.point)
     done = run(site, "-m", "asdffs", "get", "added", file)
     assert (done.stdout, done.stderr) == ("1\n", "")
 

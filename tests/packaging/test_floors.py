@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.mounts import run
 
 ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).with_name("lint-imports")
@@ -50,14 +50,7 @@ BREAKS = [
 def lint(folder: Path) -> dict[str, bool]:
     """Of each contract, by name, whether it is kept in ``folder/asdffs``."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [LINT, "--no-cache", "--config", folder / "pyproject.toml"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(LINT, "--no-cache", "--config", folder / "pyproject.toml", cwd=folder, env=environment)
     shown = (re.sub(r" \(\d+ ignored imports\)$", "", line) for line in done.stdout.splitlines())
     lines = [line.rsplit(" ", 1) for line in shown if line.endswith((" KEPT", " BROKEN"))]
     assert lines, done.stdout + done.stderr

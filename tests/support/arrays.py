@@ -128,3 +128,38 @@ def _arrays(node: object, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[
     elif isinstance(node, (list, tuple)):
         for number, child in enumerate(node):
             yield from _arrays(child, (*place, number))
+
+
+#: Arrays that cannot be shown: the text of each in the tree, where block 0 has 4096 bytes, and a part of the reason.
+UNSHOWN = {
+    "too large": ("{source: 0, datatype: int16, byteorder: big, shape: [6000]}", "bytes 0 to 12000 of block 0"),
+    "no such block": ("{source: 9, datatype: int16, byteorder: big, shape: [5]}", "source is 9, and the file has 1"),
+    "another file": ("{source: other.asdf, datatype: int16, byteorder: big, shape: [5]}", "'other.asdf' cannot be"),
+    "unknown datatype": ("{source: 0, datatype: int17, byteorder: big, shape: [5]}", "datatype 'int17' is not known"),
+    "an alias of one": ("{source: 0, datatype: *kind, byteorder: big, shape: [5]}", "datatype 'int24' is not known"),
+    "no byteorder": ("{source: 0, datatype: int16, shape: [5]}", "byteorder is None; it must be big or little"),
+    "no datatype": ("{source: 0, byteorder: big, shape: [3]}", ""),
+    "no shape": ("{source: 0, datatype: int32, byteorder: big}", "its shape is missing or not valid"),
+    "too few strides": ("{source: 0, datatype: int16, byteorder: big, shape: [5, 2], strides: [2]}", "2 axes and 1"),
+    "too many strides": ("{source: 0, datatype: int16, byteorder: big, shape: [5], strides: [2, 2]}", "1 axes and 2"),
+    "far strides": ("{source: 0, datatype: int16, byteorder: big, shape: [5], strides: [4000]}", "bytes 0 to 16002"),
+    "before the block": ("{source: 0, datatype: int16, byteorder: big, shape: [5], strides: [-2]}", "bytes -8 to 2"),
+    "negative offset": ("{source: 0, datatype: int16, byteorder: big, shape: [5], offset: -4}", ""),
+    "negative shape": ("{source: 0, datatype: int16, byteorder: big, shape: [-5]}", "shape is missing or not valid"),
+    "a star behind": ("{source: 0, datatype: int16, byteorder: big, shape: [7, '*']}", ""),
+    "huge shape": ("{source: 0, datatype: int8, shape: [9223372036854775807, 9223372036854775807]}", "more bytes"),
+    "huge and narrow": ("{source: 0, datatype: uint8, shape: [4611686018427387904, 4], strides: [0, 0]}", "more"),
+    "odd offset": ("{source: 0, datatype: int8, shape: [5], offset: x}", "its offset is 'x', which is not valid"),
+    "odd strides": ("{source: 0, datatype: int8, shape: [5], strides: [a]}", "its strides is ['a'], which is not"),
+    "truth for a shape": ("{source: 0, datatype: int8, shape: [true]}", "which is not valid"),
+    "text for a shape": ("{source: 0, datatype: int16, byteorder: big, shape: many}", "shape is 'many', which is"),
+    "empty record": ("{source: 0, datatype: [], byteorder: big, shape: [5]}", "is not known"),
+    "same names": (
+        "{source: 0, shape: [5], datatype: [{name: a, datatype: int8}, {name: a, datatype: int8}]}", "the same name"
+    ),
+    "neither": ("{datatype: int16, byteorder: big, shape: [5]}", "it states neither a source nor data"),
+    "a list as source": ("{source: [0], datatype: int16, byteorder: big, shape: [5]}", ""),
+    "data of another shape": ("{data: [[1, 0], [0, 1]], datatype: float64, shape: [3, 2]}", ""),
+    "ragged": ("[[1, 2], [3]]", "its data is not an array"),
+    "mapping": ("{data: {a: 1}}", "a mapping in it"),
+}  # fmt: skip

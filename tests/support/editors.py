@@ -116,19 +116,18 @@ SILENT_PROGRAMS: dict[str, Save] = {
 class Keys:
     """``start``: command, ``{line}`` and ``{tree}`` filled in; ``ready``: shown when it takes keys.
 
-    Steps are keys to type, ``"see:TEXT"``, ``"gone:TEXT"`` or ``"text:TYPED"``.  After ``save`` the
-    program shows ``saved`` or ``refused`` ('' if it cannot show an error); then ``leave``, or ``drop``
-    what is unsaved.
+    Steps, with a comma between, are keys to type, ``see:TEXT``, ``gone:TEXT`` or ``text:TYPED``.  After ``save`` the
+    program shows ``saved`` or ``refused`` ('' if it shows no errors); then ``leave``, or ``drop`` what is unsaved.
     """
 
     start: str
     ready: str
-    save: tuple[str, ...]
+    save: str
     saved: str
     refused: str
-    leave: tuple[str, ...]
-    drop: tuple[str, ...]
-    insert: tuple[str, ...] = ("End",)
+    leave: str
+    drop: str
+    insert: str = "End"
 
     def open(self, mount: Mounted, line: int) -> Terminal:
         """The program with the tree, at the end of ``line``."""
@@ -139,8 +138,8 @@ class Keys:
         return terminal
 
 
-def follow(terminal: Terminal, steps: tuple[str, ...]) -> None:
-    for step in steps:
+def follow(terminal: Terminal, steps: str) -> None:
+    for step in steps.split(", "):
         if step.startswith("see:"):
             terminal.see(step[4:])
         elif step.startswith("gone:"):
@@ -152,103 +151,45 @@ def follow(terminal: Terminal, steps: tuple[str, ...]) -> None:
 
 
 _NANO = Keys(
-    "nano -I +{line} {tree}",
-    "GNU nano",
-    ("C-o", "see:File Name to Write", "Enter"),
-    "Wrote",
-    "Error writing",
-    ("C-x",),
-    ("C-x", "see:Save modified buffer", "n"),
-)
-TERMINAL_PROGRAMS: dict[str, Keys] = {
+    "nano -I +{line} {tree}", "GNU nano", "C-o, see:File Name to Write, Enter", "Wrote", "Error writing", "C-x",
+    "C-x, see:Save modified buffer, n",
+)  # fmt: skip
+_VIM = Keys(
+    "vim -Nu NONE +{line} {tree}", "tree.yaml", "Escape, text::w, Enter", "B written", "Press ENTER",
+    "text::q, Enter", "Enter, text::q!, Enter", "A",
+)  # fmt: skip
+TERMINAL_PROGRAMS = {
     "nano": _NANO,
     "nano -B": replace(_NANO, start="nano -I -B +{line} {tree}"),
     "emacs -nw": Keys(
-        "emacs -nw -Q +{line} {tree}",
-        "(Fundamental",
-        ("C-x", "C-s"),
-        "Wrote",
-        "Bad message",
-        ("C-x", "C-c"),
-        ("C-x", "C-c", "see:Save file", "n", "see:exit anyway", "text:yes", "Enter"),
+        "emacs -nw -Q +{line} {tree}", "(Fundamental", "C-x, C-s", "Wrote", "Bad message", "C-x, C-c",
+        "C-x, C-c, see:Save file, n, see:exit anyway, text:yes, Enter",
     ),
     "mg": Keys(
-        "mg -n +{line} {tree}",
-        "(fundamental",
-        ("C-x", "C-s"),
-        "Wrote",
-        "",
-        ("C-x", "C-c"),
-        ("C-x", "C-c", "see:Save file", "n", "see:really exit", "text:yes", "Enter"),
+        "mg -n +{line} {tree}", "(fundamental", "C-x, C-s", "Wrote", "", "C-x, C-c",
+        "C-x, C-c, see:Save file, n, see:really exit, text:yes, Enter",
     ),
     "jed": Keys(
-        "jed -n {tree} -g {line}",
-        "tree.yaml",
-        ("C-x", "C-s"),
-        "Wrote",
-        "Error fsyncing",
-        ("C-x", "C-c"),
-        ("C-x", "C-c", "see:ave", "n"),
-        insert=("C-e",),
+        "jed -n {tree} -g {line}", "tree.yaml", "C-x, C-s", "Wrote", "Error fsyncing", "C-x, C-c",
+        "C-x, C-c, see:ave, n", "C-e",
     ),
     "joe": Keys(
-        "joe +{line} {tree}",
-        "Joe's Own Editor",
-        ("C-k", "d", "see:Name of file to save", "Enter"),
-        "saved",
-        "",
-        ("C-c",),
-        ("C-c",),
-        insert=("C-e",),
+        "joe +{line} {tree}", "Joe's Own Editor", "C-k, d, see:Name of file to save, Enter", "saved", "", "C-c",
+        "C-c", "C-e",
     ),
     "micro": Keys(
-        "micro +{line} {tree}",
-        "tree.yaml",
-        ("C-s",),
-        "Saved",
-        "bad message",
-        ("C-q",),
-        ("C-q", "see:ave changes", "n"),
+        "micro +{line} {tree}", "tree.yaml", "C-s", "Saved", "bad message", "C-q", "C-q, see:ave changes, n"
     ),
     "mcedit": Keys(
-        "mcedit {tree}:{line}",
-        "tree.yaml",
-        ("F2", "see:Save", "Enter"),
-        "[----]",
-        "Save As",
-        ("F10",),
-        ("Escape", "Escape", "gone:Save As", "F10", "see:Save before close", "n"),
+        "mcedit {tree}:{line}", "tree.yaml", "F2, see:Save, Enter", "[----]", "Save As", "F10",
+        "Escape, Escape, gone:Save As, F10, see:Save before close, n",
     ),
     "ne": Keys(
-        "ne --no-config +{line} {tree}",
-        "tree.yaml",
-        ("C-s",),
-        "Saved",
-        "rror",
-        ("C-q",),
-        ("C-q", "see:are you sure", "y"),
+        "ne --no-config +{line} {tree}", "tree.yaml", "C-s", "Saved", "rror", "C-q", "C-q, see:are you sure, y"
     ),
-    "vim": Keys(
-        "vim -Nu NONE +{line} {tree}",
-        "tree.yaml",
-        ("Escape", "text::w", "Enter"),
-        "B written",
-        "Press ENTER",
-        ("text::q", "Enter"),
-        ("Enter", "text::q!", "Enter"),
-        insert=("A",),
-    ),
-    "nvim": Keys(
-        "nvim -u NONE +{line} {tree}",
-        "tree.yaml",
-        ("Escape", "text::w", "Enter"),
-        "B written",
-        "Press ENTER",
-        ("text::q", "Enter"),
-        ("Enter", "text::q!", "Enter"),
-        insert=("A",),
-    ),
-}
+    "vim": _VIM,
+    "nvim": replace(_VIM, start="nvim -u NONE +{line} {tree}"),
+}  # fmt: skip
 
 
 def installed(name: str) -> bool:

@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import math
+import os
 import random
 import re
 import zlib
@@ -24,7 +25,7 @@ from asdffs.codecs.base import Codec
 from asdffs.codecs.seeking import seeker_of
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
-from asdffs.document.opening import open_in_folder
+from asdffs.document.opening import open_document, open_in_folder
 from asdffs.document.scanning import find_embedded, scan, window_of
 from asdffs.errors import AsdffsError, MissingFileError
 from asdffs.features.datasets.references import changed_files
@@ -32,7 +33,7 @@ from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.block_scan import drive, scan_block_header
 from asdffs.format.plan import Move, Plan, Write
-from asdffs.storage.backend import PhysicalExtent
+from asdffs.storage.backend import PhysicalExtent, read_bytes
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import make_insertion, make_record
@@ -42,12 +43,26 @@ from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import parse_path
 from asdffs.tree.tape import Tape
+from asdffs.views.arrays import Arrays
+from asdffs.views.base import ViewFile
 from asdffs.workflows.checking import check_document
 from support.codecs import CODECS
+from support.commands import command
 from support.drafts import SAMPLES
 from support.fits_files import FORMS, with_blocks, write_fits
-from support.fuzzed import NUMBERS, STARTS, WORDS, mutated_of, tangled
-from support.fuzzed_bases import FOLDER, JSON, READ, Reader, Source, words_in
+from support.fuzzed import (
+    FOLDER,
+    JSON,
+    NUMBERS,
+    READ,
+    STARTS,
+    WORDS,
+    Reader,
+    Source,
+    mutated_of,
+    tangled,
+    words_in,
+)  # fmt: skip
 from support.memory import MemoryFolder
 from support.samples import write_sample
 from support.zarr_files import Zarr, zarr_file
@@ -102,6 +117,35 @@ def _read_arrays(document: Document) -> None:
         with contextlib.suppress(AsdffsError, OSError):
             if array.nbytes < READ:
                 array[...]
+
+
+def _file_or_tangle(rng: random.Random, seed: bytes) -> bytes:
+    return tangled(rng) if rng.random() < 0.33 else mutated_of(rng, seed, WORDS)
+
+
+def _look(raw: bytes, number: int) -> None:
+    """Have commands and views look at a file."""
+    path, other = Path(FOLDER.name) / "a.asdf", Path(FOLDER.name) / "b.asdf"
+    path.write_bytes(raw)
+    other.write_bytes(STARTS[0])
+    for words in (("check", "--deep"), ("info",), ("diff", "--values", other), ("daf", "check")):
+        done = command(*words, path, environment={**os.environ, "XDG_STATE_HOME": FOLDER.name})
+        assert 0 <= done.code <= 9, f"{words[0]} ended with {done.code}"
+    with closing(open_document(str(path), writable=False)) as document:
+        _read_arrays(document)
+        _read_views(Arrays(document), 30)
+
+
+def _read_views(directory: Any, most: int) -> None:
+    for name in list(directory.names())[:most]:
+        child = directory.child(name)
+        if not isinstance(child, ViewFile):
+            if most > 2:
+                _read_views(child, most // 2)
+            continue
+        child.version(), child.attributes()
+        with contextlib.suppress(AsdffsError, OSError):
+            read_bytes(child.read(0, min(4096, child.size())))
 
 
 _OLD = STARTS[1] + bytes(5000)
@@ -198,10 +242,7 @@ def _read_tree(raw: bytes, number: int) -> None:
     elif turn == 3:
         check_text(text, ASDF_1, had_tree=True, before=text)
     else:
-        locate(
-            Tape(text),
-            parse_path(("e.y", "a", "b.shape", "t.columns[0].data", "f[0].header[1]")[number % 25 // 5]),
-        )
+        locate(Tape(text), parse_path(_PLACES[number % 25 // 5]))
 
 
 def _words() -> list[bytes]:
@@ -318,6 +359,7 @@ def _read_zarr(raw: bytes, number: int) -> None:
 
 
 READERS = {
+    "commands": Reader(lambda: list(STARTS), _look, _file_or_tangle),
     "format": Reader(_files, _read_format, _file_with(*WORDS, b"\xd3BLK", b"#ASDF BLOCK INDEX\n", b"...\n")),
     "document": Reader(_files, _read_document, _file_with(*WORDS, b"\xd3BLK", b"...\n")),
     "journal": Reader(_journals, _read_journal, _journal),

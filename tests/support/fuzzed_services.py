@@ -35,8 +35,7 @@ from asdffs.tree.conditions import parse_condition
 from asdffs.tree.paths import parse_path
 from support.arrays import tree_file
 from support.daf_stores import generated, tree_of
-from support.fuzzed import NUMBERS, STARTS, mutated_of
-from support.fuzzed_bases import FOLDER, JSON, Reader, words_in
+from support.fuzzed import FOLDER, JSON, NUMBERS, STARTS, Reader, mutated_of, words_in
 from support.memory import MemoryFolder
 
 # -- catalogues -----------------------------------------------------------------
@@ -66,9 +65,7 @@ def _catalog(rng: random.Random, seed: bytes) -> bytes:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(seed)
         for _ in range(rng.randint(1, 3)):
-            table = rng.choice(
-                ["files", "chunks", "paths", "columns", "columns", "rare", "arrays", "blocks", "weights"]
-            )
+            table = rng.choice(_TABLES)
             rows = connection.execute(f"SELECT * FROM {table}").fetchall()
             for row in rng.sample(rows, min(len(rows), rng.randint(1, 3))):
                 place = rng.randrange(len(row))

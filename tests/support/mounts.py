@@ -22,6 +22,8 @@ from support.processes import LIMIT, wait_for
 from support.starter import started
 
 _ROOT = Path(__file__).parents[2]
+#: The command as a user starts it, in a process that starts Python.
+ASDFFS = (sys.executable, "-m", "asdffs")
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -92,22 +94,13 @@ def asdffs(*arguments: object, environment: dict[str, str], **options: object) -
     if set(options) <= {"cwd"} and environment.get("PYTHONPATH") == str(_ROOT):
         cwd = options.get("cwd")
         return started([str(argument) for argument in arguments], environment, cwd and str(cwd), LIMIT)
-    return subprocess.run(
-        [sys.executable, "-m", "asdffs", *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        **options,
-    )
+    return run(*ASDFFS, *arguments, env=environment, **options)
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run any program."""
-    return subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=LIMIT, check=False, **options
-    )
+    """Run any program, as ``subprocess.run``: what it prints is text."""
+    given = {"capture_output": True, "text": True, "timeout": LIMIT, "check": False, **options}
+    return subprocess.run(list(map(str, command)), **given)
 
 
 def set_attribute(file: Path, name: str, value: object) -> subprocess.CompletedProcess[str]:
@@ -166,7 +159,7 @@ def foreground(
     """
     point = at or file.parent / "mnt"
     point.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "asdffs", "mount", "-f", *options, file, point]
+    command = [*ASDFFS, "mount", "-f", *options, file, point]
     where = environment or environment_in(file.parent)
     with subprocess.Popen(list(map(str, command)), env=where, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -64,34 +64,26 @@ def used(size: int) -> bytes:
     return bytes(raw)
 
 
-def fits(cards: str, content: bytes = b"") -> bytes:
-    """A FITS file whose second HDU has these cards."""
+def fits(*units: tuple[dict[str, object], bytes]) -> bytes:
+    """A FITS file with extensions of these cards and contents."""
+    whole = b""
+    for cards, content in (({"SIMPLE": "T", "BITPIX": 8, "NAXIS": 0}, b""), *units):
+        raw = "".join(
+            [*(f"{name:<8}= {value!s:>20}".ljust(80) for name, value in cards.items()), "END".ljust(80)]
+        ).encode()
+        whole += raw.ljust(-(-len(raw) // 2880) * 2880) + content + bytes(-len(content) % 2880)
+    return whole
 
-    def header(*lines: str) -> bytes:
-        raw = b"".join(line.ljust(80).encode() for line in (*lines, "END"))
-        return raw + b" " * (-len(raw) % 2880)
 
-    first = header(
-        "SIMPLE  =                    T", "BITPIX  =                    8", "NAXIS   =                    0"
-    )
-    return first + header(*cards.splitlines()) + content + bytes(-len(content) % 2880)
+def table_of(size: int, name: str = "ASDF") -> dict[str, object]:
+    """The cards of a table with one column and one row, of ``size`` bytes."""
+    sizes = {"BITPIX": 8, "NAXIS": 2, "NAXIS1": size, "NAXIS2": 1, "PCOUNT": 0, "GCOUNT": 1}
+    return {"XTENSION": "'BINTABLE'", **sizes, "TFIELDS": 1, "TFORM1": f"'{size}B'", "EXTNAME": f"'{name}'"}
 
 
 def table(**cards: object) -> bytes:
     """A FITS file with ``GOOD`` in a table, and these cards instead of the right ones."""
-    facts: dict[str, object] = {
-        "XTENSION": "'BINTABLE'",
-        "BITPIX": 8,
-        "NAXIS": 2,
-        "NAXIS1": len(GOOD),
-        "NAXIS2": 1,
-        "PCOUNT": 0,
-        "GCOUNT": 1,
-        "TFIELDS": 1,
-        "TFORM1": f"'{len(GOOD)}B'",
-        "EXTNAME": "'ASDF'",
-    }
-    return fits("\n".join(f"{name:<8}= {value!s:>20}" for name, value in (facts | cards).items()), GOOD)
+    return fits((table_of(len(GOOD)) | cards, GOOD))
 
 
 CONTENTS = {
@@ -121,6 +113,8 @@ CONTENTS = {
     "deep flow": tree("value: 1\ndeep: " + "[" * DEEP + "]" * DEEP + "\n"),
     "deep mappings": tree("value: 1\ndeep: " + "{a: " * DEEP + "1" + "}" * DEEP + "\n"),
     "keys that are no texts": tree("value: 1\n? [1, 2]\n: 1\n1.5: 2\n~: 3\ntrue: 4\n? {a: 1}\n: 5\n"),
+    "an array with a sequence as a key": tree("value: 1\ndata: !core/ndarray-1.1.0 {[x]: 1, source: 0}\n"),
+    "a bomb in an array": tree(f"{BOMB}data: {ARRAY[:-1]}, extra: *a8}}\n"),
     "a key twice": tree("value: 1\nvalue: 2\n"),
     "surrogates": tree('value: 1\n"\\ud800": "a\\0b"\n'),
     "an alias of itself": tree("value: 1\nloop: &loop [*loop]\n"),
@@ -140,7 +134,7 @@ CONTENTS = {
     "a record of odd names": b'{"file": "a\\u0000b", "edits": []}\n{"file": 1, "edits": [1]}\n',
     "a draft": draft(b"value: 1\n", block_36(b"plain")),
     "FITS that is cut": b"SIMPLE  =                    T".ljust(80),
-    "FITS without ASDF": fits("XTENSION= 'IMAGE   '\nBITPIX  = 8\nNAXIS   = 0"),
+    "FITS without ASDF": fits(({"XTENSION": "'IMAGE   '", "BITPIX": 8, "NAXIS": 0}, b"")),
     "ASDF in FITS": table(),
     "FITS with NAXIS1 of 10^18": table(NAXIS1=10**18),
     "FITS with negative sizes": table(NAXIS1=-5, PCOUNT=-(10**18)),
@@ -188,63 +182,18 @@ NAMES = {
     "a name like a URL": "./s3:/x.asdf",
 }
 #: What each command is run with.  X: the odd file; G: a good one; N: a new name; D: an empty directory.
-COMMANDS = tuple(
-    tuple(words.split())
-    for words in (
-        "info X",
-        "info --map X",
-        "info --json X G",
-        "check X",
-        "check --deep --json X G",
-        "check --repair X",
-        "diff X G",
-        "diff G X",
-        "diff --values X X",
-        "tree X",
-        "tree --outline X",
-        "tree --json X",
-        "tree --yaml --depth 2 X",
-        "get value X",
-        "get value X G",
-        "get . --json X G",
-        "get value --where value==1 X G",
-        "grep a X",
-        "grep --json . X G",
-        "index --catalog N X",
-        "index --catalog N D",
-        "find --fresh --catalog N value==1 D",
-        "refs X",
-        "refs X G",
-        "refs -o N X",
-        "refs --check X",
-        "set value=2 X G",
-        "set value=2 --where value==1 X",
-        "set -n value=2 X",
-        "set --jobs 2 value=2 X G",
-        "unset value X",
-        "rename value other X",
-        "undo X",
-        "edit X",
-        "block X 0",
-        "block X 0 --stored",
-        "block X 0 --compression zlib",
-        "explode X D",
-        "implode X N",
-        "repack X",
-        "repack --compression zlib X N",
-        "upgrade --check X",
-        "upgrade X N",
-        "watch --once D X",
-        "daf check X",
-        "daf unpack X N",
-        "daf pack X N",
-        "recover X",
-        "show X",
-        "show X data",
-        "show X value",
-        "umount X",
-    )
-)
+_WORDS = """info X; info --map X; info --json X G; check X; check --deep --json X G; check --repair X; diff X G;
+diff G X; diff --values X X; tree X; tree --outline X; tree --json X; tree --yaml --depth 2 X;
+get value X; get value X G; get . --json X G; get value --where value==1 X G; grep a X;
+grep --json . X G; index --catalog N X; index --catalog N D; find --fresh --catalog N value==1 D;
+refs X; refs X G; refs -o N X; refs --check X; set value=2 X G; set value=2 --where value==1 X;
+set -n value=2 X; set --jobs 2 value=2 X G; unset value X; rename value other X; undo X; edit X;
+block X 0; block X 0 --stored; block X 0 --compression zlib; explode X D; implode X N; repack X;
+repack --drop-unreferenced X; repack --compression zlib X N; upgrade --check X; upgrade X N;
+watch --once D X; daf check X; daf unpack X N; daf pack X N; recover X; show X; show X data;
+show X value; umount X
+"""
+COMMANDS = tuple(tuple(words.split()) for words in _WORDS.split(";"))
 #: Those that take the time, or the files, of a process of their own.
 SLOW = {("set", "--jobs", "2", "value=2", "X", "G")}
 

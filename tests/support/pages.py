@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.mounts import LIMIT, environment_in
+from support.mounts import LIMIT, environment_in, shim
 
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "..."
@@ -64,6 +64,13 @@ class Session:
 Part = Step | NewFile | Session
 
 
+def blocks(page: str) -> Iterator[list[Step]]:
+    """The steps of each console block."""
+    for block in _BLOCK.finditer(page):
+        if block[1].split() == ["console"]:
+            yield list(_steps(block[2], block.start(2), ""))
+
+
 def parts(page: str) -> Iterator[Part]:
     """What of the text ``page`` is run."""
     for block in _BLOCK.finditer(page):
@@ -86,16 +93,12 @@ class Runner:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shim = folder / "bin"
-        shim.mkdir()
-        (shim / "asdffs").write_text(f'#!/bin/sh\nexec {sys.executable} -m asdffs "$@"\n')
-        (shim / "asdffs").chmod(0o755)
-        _script(shim / "asdftool", f'exec {sys.executable} -W ignore {Path(sys.executable).parent}/asdftool "$@"')
-        _script(shim / "python", f'exec {sys.executable} "$@"')
-        path = f"{shim}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        work = folder / "work"
-        work.mkdir()
-        self.work = work
+        programs, interpreter = shim(folder / "bin"), Path(sys.executable)
+        shim(programs, "asdftool", f'exec {interpreter} -W ignore {interpreter.parent}/asdftool "$@"')
+        shim(programs, "python", f'exec {interpreter} "$@"')
+        path = f"{programs}:{interpreter.parent}:{os.environ['PATH']}"  # python3 is the one with numpy
+        self.work = folder / "work"
+        self.work.mkdir()
         self.environment = environment_in(folder) | {"LC_ALL": "C.UTF-8", "PATH": path, "COLUMNS": "100"}
         # "pip install ." of a page must not change the environment of the tests, and must work without a network
         site = folder / "site"
@@ -139,11 +142,6 @@ class Runner:
         """Take away what a page that failed left mounted."""
         for point in _mounted_below(self.folder):
             subprocess.run(["umount", "-l", point], check=False)
-
-
-def _script(path: Path, line: str) -> None:
-    path.write_text(f"#!/bin/sh\n{line}\n")
-    path.chmod(0o755)
 
 
 def _mounted_below(folder: Path) -> list[str]:

@@ -128,6 +128,12 @@ def odd_file(
     return whole + tail
 
 
+def put(folder: Path, content: bytes, name: str = "data.asdf") -> Path:
+    """Write a file with ``content`` into ``folder``; return its path."""
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
 #: Every oddity of the layout that a file may have: name -> bytes.
 ODD_FILES = {
     "plain": odd_file(),

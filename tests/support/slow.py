@@ -11,6 +11,7 @@ import struct
 from pathlib import Path
 
 from support.mounts import LIMIT
+from support.plugins import install
 from support.processes import until
 from support.samples import DATA, MAGIC, MASK, block_bytes, odd_file
 
@@ -76,11 +77,7 @@ class SlowCodec:
 
     def __init__(self, folder: Path) -> None:
         self.package = folder / "slow-package"
-        described = self.package / "asdffs_slow-1.dist-info"
-        described.mkdir(parents=True)
-        (self.package / "asdffs_slow.py").write_text(_MODULE)
-        (described / "METADATA").write_text("Metadata-Version: 2.1\nName: asdffs-slow\nVersion: 1\n")
-        (described / "entry_points.txt").write_text("[asdffs.codecs]\nslow = asdffs_slow:PLUGIN\n")
+        install(self.package, "asdffs_slow", _MODULE, {"codecs": "slow"})
         self._begun, self._allowed = self.package / "begun", self.package / "allowed"
         self._begun.touch()
         self._allowed.touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.commands import command
-from support.drafts import INVALID, SAMPLES, name_of
+from support.drafts import FOLDER, INVALID, SAMPLES, name_of
 from support.mounts import environment_in, mounted, run
 
 pytestmark = pytest.mark.mount
@@ -82,3 +82,12 @@ def test_tiles_that_are_cut_short_are_kept_beside_the_file(tmp_path: Path) -> No
     assert (tmp_path / "data.asdf.unsaved-1.block-0000.bin").read_bytes() == b"short"
     with mounted(file) as mount:
         assert mount.block(0).read_bytes() == np.load(path.with_suffix(".expect.npy")).tobytes()
+
+
+def test_drafts_lead_to_each_other(tmp_path: Path) -> None:
+    for path in (FOLDER / "2014").glob("*.asdf"):
+        shutil.copy(path, tmp_path / path.name)
+    with mounted(tmp_path / "refs.asdf") as mount:
+        for name in ("local", "nofslash", "ext", "wavelengths/0"):
+            assert np.load(mount.point / "arrays" / f"{name}.npy").tolist() == list(range(8)), name
+    assert command("check", tmp_path / "refs.asdf", environment=environment_in(tmp_path)).code == 0
