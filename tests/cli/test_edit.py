@@ -20,7 +20,7 @@ BREAK = "sed -i 's/^value: 1$/value: 1: 2/'"
 def edit(file: Path, editor: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {**environment_in(file.parent), "EDITOR": editor, **more}
     environment.pop("VISUAL", None) if "VISUAL" not in more else None
-    return asdffs("edit", *options, file, environment=environment, stdin=subprocess.DEVNULL)
+    return asdffs("edit", *options, file, environment=environment)
 
 
 def beside(file: Path) -> list[str]:

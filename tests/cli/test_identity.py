@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted
+from support.mounts import Mounted, asdffs, environment_in, mounted
 from support.samples import block_bytes
 
 pytestmark = pytest.mark.mount
@@ -77,30 +77,26 @@ def test_regression_the_end_of_a_mount_took_the_state_of_another_with_the_same_p
     tmp_path: Path, *, remade: bool
 ) -> None:
     """The directory of the first file is renamed or removed, and made again, while the file is mounted."""
-    folder, points = tmp_path / "data", [tmp_path / "m1", tmp_path / "m2"]
-    environment = environment_in(tmp_path)
-    for point in points:
-        point.mkdir()
+    folder, where = tmp_path / "data", {"environment": environment_in(tmp_path)}
+    folder.mkdir()
+    write(folder / "a.asdf")
+    with ExitStack() as first:
+        one = first.enter_context(mounted(folder / "a.asdf", at=tmp_path / "m1", code=None, **where))
+        (one.point / "notes").write_text("m1")
+        folder.rename(tmp_path / "old")
+        if remade:
+            shutil.rmtree(tmp_path / "old")
         folder.mkdir()
         write(folder / "a.asdf")
-        assert asdffs("mount", folder / "a.asdf", point, environment=environment).returncode == 0
-        (point / "notes").write_text(point.name)
-        if point is points[0]:
-            folder.rename(tmp_path / "old")
-            if remade:
-                shutil.rmtree(tmp_path / "old")
-    try:
-        assert [(point / "notes").read_text() for point in points] == ["m1", "m2"]
-        assert asdffs("umount", points[0], environment=environment).returncode in (7, 8)
-        assert (points[1] / "notes").read_text() == "m2"
-        tree = points[1] / "tree.yaml"
-        tree.write_text(tree.read_text().replace("v: 1", "v: 2"))
-        assert asdffs("umount", points[1], environment=environment).returncode == 7
-        assert (folder / "a.asdf.leftover/notes").read_text() == "m2"
-        assert remade or (tmp_path / "old/a.asdf.leftover/notes").read_text() == "m1"
-    finally:
-        for point in filter(os.path.ismount, points):
-            lazily_unmount(point)
+        with mounted(folder / "a.asdf", at=tmp_path / "m2", code=7, **where) as two:
+            (two.point / "notes").write_text("m2")
+            assert (one.point / "notes").read_text() == "m1"
+            first.close()
+            assert one.umount.returncode in (7, 8)
+            assert (two.point / "notes").read_text() == "m2"
+            two.edit(b"v: 1", b"v: 2")
+    assert (folder / "a.asdf.leftover/notes").read_text() == "m2"
+    assert remade or (tmp_path / "old/a.asdf.leftover/notes").read_text() == "m1"
 
 
 def test_the_history_goes_along(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from support.mounts import asdffs, environment_in, mounted
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file, opened, put
 from support.web_server import WebServer
 
-import asdffs as library
 from asdffs.format.block_index import may_be_index
 
 HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
@@ -122,15 +121,6 @@ def test_what_follows_the_blocks_is_not_dropped(tmp_path: Path, call: Call, tail
         done = call(*arguments)
         assert (done.code, "would be lost" in done.sentence) == (4, True)
     assert path.read_bytes() == before
-
-
-def test_blocks_that_the_index_leaves_out_are_not_dropped(tmp_path: Path, call: Call) -> None:
-    whole = odd_file(blocks=[block_bytes(DATA), block_bytes(b"between"), block_bytes(MASK)], index="absent")
-    offsets = [place for place in range(len(whole)) if whole.startswith(b"\xd3BLK", place)]
-    path = put(tmp_path, whole + index_bytes([offsets[0], offsets[2]]))
-    assert call("repack", path).code == 0
-    with library.open(path) as document:
-        assert [document.blocks[number].read_at(0, 999) for number in range(3)] == [DATA, b"between", MASK]
 
 
 @pytest.mark.parametrize("source", ["!!int 2", "!!int '2'", "0x2", "0, source: 2"])
@@ -249,16 +239,6 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     script = f"{sys.executable} -m asdffs block {path} 0 --replace <(echo from a pipe)"
     subprocess.run(["bash", "-c", script], env=environment_in(tmp_path), check=True)
     assert [content for _, content in contents(path)[1]] == [b"from a pipe\n"]
-
-
-def test_what_nobody_else_may_read_stays_so(tmp_path: Path, call: Call) -> None:
-    path = write(tmp_path / "data.asdf", f"a: {nd(0)}\n", b"one")
-    path.chmod(0o600)
-    call("explode", path, tmp_path / "parts")
-    call("repack", path, tmp_path / "o.asdf")
-    call("implode", tmp_path / "parts/data.asdf", tmp_path / "p.asdf")
-    made = [*(tmp_path / "parts").iterdir(), tmp_path / "o.asdf", tmp_path / "p.asdf"]
-    assert {found.stat().st_mode & 0o777 for found in made} == {0o600}
 
 
 def test_a_name_more_is_not_taken_from_a_file(tmp_path: Path, call: Call) -> None:

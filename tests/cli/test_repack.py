@@ -15,6 +15,7 @@ import pytest
 from support import codecs
 from support.arrays import tree_file
 from support.commands import Call, command
+from support.contents import contents
 from support.mounts import environment_in, mounted
 from support.samples import (
     DATA,
@@ -29,27 +30,17 @@ from support.samples import (
     zlib_block,
 )
 
-from asdffs.document.opening import open_document
-
 CODECS = sorted(codecs.CODECS)
-
-
-def decoded(path: Path) -> tuple[bytes, list[bytes]]:
-    document = open_document(str(path), writable=False)
-    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
-    found = document.tree.text(), blocks
-    document.close()
-    return found
 
 
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_tree_and_blocks_stay(tmp_path: Path, call: Call, name: str) -> None:
     path = put(tmp_path, ODD_FILES[name])
     os.chmod(path, 0o640)
-    before = decoded(path)
+    before = contents(path)
     done = call("repack", path)
     assert done.code == 0
-    assert decoded(path) == before
+    assert contents(path) == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     facts = call("info", "--json", path).json
     assert all(block["slack"] == 0 for block in facts["blocks"])
@@ -139,7 +130,7 @@ def test_dropping_renumbers_sources(tmp_path: Path, call: Call) -> None:
     path = put(tmp_path, odd_file(tree=tree, blocks=[block_bytes(content) for content in contents]))
     done = call("repack", "--drop-unreferenced", path)
     assert done.out.endswith("; dropped blocks: 0, 2, 3\n"), done.err
-    text, blocks = decoded(path)
+    text, blocks = contents(path)
     assert blocks == [b"two", DATA, MASK]
     expected = tree.replace("{source: 4", "{source: 1").replace("0x1", "0")
     assert text == odd_file(tree=expected, blocks=[])

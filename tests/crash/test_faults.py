@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from crash.test_simulated import Case, check, check_block, copied
 from support.changes import CHANGES, NAME, Promising, replace_tree
+from support.contents import shown
 from support.crashes import Crash, record
 from support.filesystems import filesystem
 from support.memory import MemoryFolder
 from support.mounts import run
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, put
 
-from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
 
@@ -50,11 +50,6 @@ def failing(number: int, fault: Callable[[], BaseException], *, for_good: bool) 
             raise fault()
 
     return step
-
-
-def shown(document: Document) -> tuple[bytes, list[bytes]]:
-    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
-    return document.tree.text(), blocks
 
 
 @pytest.mark.sampled(12)

@@ -20,12 +20,11 @@ import asdf
 import numpy as np
 import pytest
 from support import codecs
+from support.contents import contents
 from support.filesystems import KINDS, filesystem
 from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, mounted, run
 from support.processes import children_of, wait_for
 from support.samples import odd_file, opened, put
-
-from asdffs.document.opening import open_document
 
 #: Every call by which the daemon changes a file system.
 CALLS = (
@@ -124,14 +123,6 @@ def attempt(folder: Path, file: Path, edit: Edit, *inject: str) -> None:
                 edit.work(traced.point)
     finally:
         traced.end()
-
-
-def contents(path: Path) -> tuple[bytes, list[bytes]]:
-    document = open_document(str(path), writable=False)
-    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
-    found = document.tree.text(), blocks
-    document.close()
-    return found
 
 
 def calls_of(folder: Path, file: Path, edit: Edit) -> list[str]:

@@ -19,8 +19,9 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
-from crash.test_killed import CALLS, COUNTED, DEEP, can_trace, check_block, contents
+from crash.test_killed import CALLS, COUNTED, DEEP, can_trace, check_block
 from support.commands import command
+from support.contents import contents
 from support.daf_stores import sample
 from support.drafts import block_36, draft
 from support.filesystems import filesystem, fill
@@ -203,7 +204,7 @@ def check(place: Place, work: Work, old: Found | None, new: Found, what: str) ->
     found = place.result(work)
     check_found(work, found, old, new, what)
     if work.result != "data.asdf":
-        assert contents(place.files / "data.asdf") == contents_of_start(place), what
+        assert contents(place.files / "data.asdf") == contents(put(place.folder, START, "start.asdf")), what
     if work.code:
         check_kept(place, what)
     for path in place.files.glob("[!.]*.asdf.*"):  # what is kept beside the file; the journal is for the next one
@@ -245,12 +246,6 @@ def check_written(found: Found, old: Found, new: Found, what: str) -> None:
     assert len(old[1]) <= len(found[1]) <= len(new[1]), what
     for number, now in enumerate(found[1]):
         check_block(now, old[1][number] if number < len(old[1]) else b"", new[1][number])
-
-
-def contents_of_start(place: Place) -> object:
-    path = place.folder / "start.asdf"
-    path.write_bytes(START)
-    return contents(path)
 
 
 #: Writes that need room: what, and the exit code when there is none.

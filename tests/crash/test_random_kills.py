@@ -7,7 +7,6 @@ open, or the journal must hold what is missing: counted) and after it (it must o
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -16,11 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from support.mounts import asdffs, environment_in, lazily_unmount
-from support.processes import wait_for
+from support.contents import contents
+from support.mounts import asdffs, environment_in, mounted
 from support.samples import DATA, MASK, block_bytes, odd_file, opened
-
-from asdffs.document.opening import open_document
 
 pytestmark = pytest.mark.mount
 
@@ -83,12 +80,9 @@ def opens(path: Path) -> bool:
         return False
 
 
-def contents(path: Path) -> tuple[int, list[bytes]]:
-    document = open_document(str(path), writable=False)
-    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
-    value = int(document.tree.text().split(b"value: ")[1].split(b"\n")[0])
-    document.close()
-    return value, blocks
+def value_and_blocks(path: Path) -> tuple[int, list[bytes]]:
+    text, blocks = contents(path)
+    return int(text.split(b"value: ")[1].split(b"\n")[0]), blocks
 
 
 @pytest.mark.sampled(2)
@@ -97,15 +91,12 @@ def test_killed_at_random(tmp_path: Path, renamed: bool) -> None:
     """``renamed``: the file has another name, and another file its old one, when it is recovered."""
     path, point, environment = tmp_path / "data.asdf", tmp_path / "mnt", environment_in(tmp_path)
     path.write_bytes(odd_file(blocks=[block_bytes(DATA * 50), block_bytes(MASK * 70), block_bytes(b"last")]))
-    point.mkdir()
     rng = random.Random(20260)
     model = Model(blocks=[bytearray(DATA * 50), bytearray(MASK * 70), bytearray(b"last")])
     unreadable = edits = 0
     for number in range(KILLS):
-        assert asdffs("mount", path, point, environment=environment).returncode == 0
-        pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
-        timer = threading.Timer(rng.uniform(0.0, 0.05), os.kill, (pid, signal.SIGKILL))
-        try:
+        with mounted(path, at=point, environment=environment, code=6) as mount:
+            timer = threading.Timer(rng.uniform(0.0, 0.05), os.kill, (mount.pid, signal.SIGKILL))
             for _ in range(rng.randrange(1, 8)):
                 edit(point, model, rng)
                 edits += 1
@@ -114,12 +105,10 @@ def test_killed_at_random(tmp_path: Path, renamed: bool) -> None:
                 while True:
                     edit(point, model, rng)
                     edits += 1
-        finally:
             timer.join()
-            wait_for(pid)
-            lazily_unmount(point)
+            mount.kill()
         unreadable += not opens(path)
-        seen = contents(path)
+        seen = value_and_blocks(path)
         if renamed:
             old, path = path, tmp_path / f"data-{number}.asdf"
             old.rename(path)
@@ -129,7 +118,7 @@ def test_killed_at_random(tmp_path: Path, renamed: bool) -> None:
         done = asdffs("recover", path, environment=environment)
         assert done.returncode in (0, 7), done.stderr
         assert opens(path), "after recovery it opens, always"
-        shown = contents(path)
+        shown = value_and_blocks(path)
         assert shown == seen, "what a reader saw before"
         model.check(*shown)
         model.value, model.next_value, model.next_block = shown[0], None, None

@@ -49,6 +49,8 @@ def test_an_index_that_leaves_out_a_block_numbers_nothing(tmp_path: Path) -> Non
     raw, offsets = file_of(BLOCKS)
     path.write_bytes(raw + index(*offsets[:2], offsets[3]))
     assert contents(path) == [b"AAA", b"BBB", b"CCC", b"DDD"]
+    assert command(path, "repack", path, tmp_path / "out.asdf")[0] == 0
+    assert contents(tmp_path / "out.asdf") == contents(path)
     assert command(path, "check", path)[0] == 9
     assert command(path, "check", "--repair", path)[0] == 0
     assert path.read_bytes() == raw + index(*offsets)

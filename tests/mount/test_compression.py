@@ -120,23 +120,6 @@ def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
         )
 
 
-def test_written_in_the_spool_while_another_program_changes_the_file(tmp_path: Path) -> None:
-    path = put(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
-    with mounted(path, code=7) as mount:
-        file = open(mount.block(0), "r+b", buffering=0)
-        file.write(b"mine")
-        with open(path, "r+b") as other:
-            other.seek(len(path.read_bytes()) - 20)
-            other.write(b"#")
-        until(lambda: mount.status["conflict"] != [])
-        with pytest.raises(OSError, match="Stale"):
-            os.fsync(file.fileno())
-        with contextlib.suppress(OSError):
-            file.close()
-    kept = tmp_path / "data.asdf.conflict-1.block-0000.bin"
-    assert kept.read_bytes() == b"mine" + DATA[4:]
-
-
 # -- checksums ------------------------------------------------------------------
 
 
@@ -188,9 +171,8 @@ def holding(block: Path, content: bytes) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.long
-def test_progress_is_shown(tmp_path: Path) -> None:
+def test_progress_is_shown(tmp_path: Path, codec: SlowCodec) -> None:
     path = put(tmp_path, slow_file())
-    codec = SlowCodec(tmp_path)
     codec.allow(1)  # the decoding
     with mounted(path, packages=codec.package) as mount:
         folder = os.open(mount.point / ".asdffs", os.O_RDONLY)
@@ -213,9 +195,8 @@ def test_progress_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_umount_says_what_it_waits_for(tmp_path: Path) -> None:
+def test_umount_says_what_it_waits_for(tmp_path: Path, codec: SlowCodec) -> None:
     path = put(tmp_path, slow_file())
-    codec = SlowCodec(tmp_path)
     codec.allow(1)  # the decoding
     with mounted(path, packages=codec.package) as mount:
         with holding(mount.block(2), b"new"):
@@ -334,17 +315,6 @@ def far_reader(mount: Mounted) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(LIMIT)
 
 
-def test_others_are_served_beside_a_long_decode(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    bomb(path, ENDLESS)
-    with mounted(path, "-o", "spool_max=16M") as mount, far_reader(mount) as reader:
-        for number in range(100):
-            assert mount.block(1).read_bytes() == MASK
-            with pytest.raises(FileNotFoundError):
-                os.stat(mount.point / f"missing-{number}")
-        assert reader.poll() is None
-
-
 def test_a_reader_that_is_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     bomb(path, ENDLESS)
@@ -420,10 +390,11 @@ def test_regression_a_reader_and_a_recompression_waited_for_each_other(tmp_path:
         assert mount.block(0).read_bytes() == content.tobytes()
 
 
-def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("-o", "verify")])
+def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path, options: tuple[str, ...]) -> None:
     path = put(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
     other = odd_file(blocks=[zlib_block(DATA[::-1]), block_bytes(MASK[::-1])])
-    with mounted(path, "-o", "verify", code=7) as mount:
+    with mounted(path, *options, code=7) as mount:
         file = open(mount.block(0), "r+b", buffering=0)
         assert file.read(4) == DATA[:4]
         os.pwrite(file.fileno(), b"PRECIOUS", 0)
@@ -431,6 +402,8 @@ def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path) 
             foreign.truncate(0)
             foreign.write(other)
         until(lambda: mount.status["conflict"] != [])
+        with pytest.raises(OSError, match="Stale"):
+            os.fsync(file.fileno())
         with contextlib.suppress(OSError):
             file.close()
         assert "Traceback" not in Path(str(mount.status["log"])).read_text()

@@ -84,7 +84,8 @@ class Mounted:
 
     def kill(self) -> None:
         """Kill the daemon, and take its mount away."""
-        os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
         wait_for(self.pid)
         lazily_unmount(self.point)
 
