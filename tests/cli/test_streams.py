@@ -6,11 +6,15 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from support.mounts import asdffs, environment_in, foreground, mounted, run
+from support.mounts import NOBODY, as_user, asdffs, environment_in, foreground, mounted, needs_root, run
 from support.namespaces import in_own_namespace
+
+from asdffs.cli.state_files import state_home
+from asdffs.storage.own_files import cache_folder
 
 ASDFFS = f"{sys.executable} -m asdffs"
 
@@ -93,9 +97,8 @@ def test_regression_state_directories_that_are_none(file: Path) -> None:
     assert "~" not in done.stdout
 
 
+@needs_root
 def test_regression_a_temporary_directory_of_somebody_else_was_used(file: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to become somebody else")
     other = file.parent / "tmp"
     other.mkdir()
     place = other / "asdffs-of-0"
@@ -139,3 +142,21 @@ def test_the_kernel_gets_its_flags(file: Path) -> None:
     with mounted(file, "-o", "noexec,noatime,nofail,group") as mount:
         options = run("findmnt", "-no", "OPTIONS", mount.point).stdout
         assert {"noexec", "noatime"} <= set(options.strip().split(","))
+
+
+@needs_root
+def test_regression_root_does_not_use_the_home_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with tempfile.TemporaryDirectory() as home:
+        monkeypatch.setenv("HOME", home)
+        assert (state_home(), cache_folder()) == (f"{home}/.local/state", f"{home}/.cache/asdffs")
+        os.chown(home, NOBODY, NOBODY)
+        for left in ("", ".local/state", ".cache/asdffs"):  # such as an earlier command of root may have left
+            os.makedirs(os.path.join(home, left), exist_ok=True)
+            for found in (state_home(), cache_folder()):
+                assert not found.startswith(home)
+        monkeypatch.setenv("XDG_STATE_HOME", f"{home}/state")
+        assert not state_home().startswith(home)
+        with as_user():
+            assert (state_home(), cache_folder()) == (f"{home}/state", f"{home}/.cache/asdffs")

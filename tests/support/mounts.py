@@ -84,6 +84,7 @@ class Mounted:
 
     def kill(self) -> None:
         """Kill the daemon, and take its mount away."""
+        assert self.pid > 0, "0 would be all processes of the test"
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         wait_for(self.pid)
