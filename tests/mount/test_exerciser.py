@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.mounts import mounted
-from support.samples import DATA, block_bytes, odd_file, opened, put
+from support.mounts import Mounted, mounted, run
+from support.samples import DATA, block_bytes, check_saved, odd_file, opened, put
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
 
@@ -184,3 +186,38 @@ def test_scratch_is_like_plain_files(tmp_path: Path, seed: int) -> None:
             found.unlink()
         folder.rmdir()
     assert path.read_bytes() == before
+
+
+# -- exercisers of others, several programs at once --------------------------------
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
+@pytest.fixture
+def mount(file: Path) -> Iterator[Mounted]:
+    with mounted(file) as mount:
+        yield mount
+    check_saved(file, 1)
+
+
+@needs("stress-ng")
+@pytest.mark.parametrize("options", ["wr-seq,rd-seq,fsync", "wr-rnd,rd-rnd,utimes,fdatasync"])
+def test_stress_ng(mount: Mounted, options: str) -> None:
+    done = run(
+        *("stress-ng", "--hdd", "2", "--hdd-ops", "300", "--hdd-bytes", "4m", "--hdd-opts", options, "--verify"),
+        *("--temp-path", mount.point),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs("dbench")
+def test_dbench(mount: Mounted) -> None:
+    load = mount.file.parent / "client.txt"
+    lines = Path("/usr/share/dbench/client.txt").read_text().splitlines()
+    load.write_text("\n".join(lines[:6000]) + "\n")
+    done = run("dbench", "-c", load, "-D", mount.point, "-t", "4", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ERROR" not in done.stdout
+    assert run("rm", "-rf", mount.point / "clients").returncode == 0
