@@ -218,7 +218,7 @@ BODY = "a: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shap
 
 @pytest.mark.parametrize("state_is_full", [True, False])
 def test_what_was_written_comes_back(tmp_path: Path, state_is_full: bool) -> None:
-    """The disk is full from before a block is stored to after the unmount; ``state_is_full``: that of the spool, too."""
+    """The disk is full from before a block is stored to after the unmount; ``state_is_full``: of the spool, too."""
     new = random.Random(4).randbytes(SIZE)
     with filesystem("ext4", tmp_path, 16 << 20) as disk:
         path = put(disk, tree_file(BODY, [zlib_block(bytes(SIZE)), zlib_block(b"next")]))
