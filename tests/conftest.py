@@ -49,7 +49,7 @@ def pytest_collection_finish() -> None:
 
 
 #: What is tested first, so that a typo shows at once.  The rest mounts, or starts many processes.
-FIRST = ("format", "tree", "codecs", "storage", "document", "contract", "properties", "views", "vfs")
+FIRST = ("format", "tree", "arrays", "storage", "document", "contract", "properties", "views", "vfs")
 #: A module with this line needs what only ``scripts/setup all`` installs, so the short run does not even import it.
 LONG = re.compile(rb"^pytestmark = (\[\s*)?pytest\.mark\.long\b", re.MULTILINE)
 
