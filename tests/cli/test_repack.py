@@ -126,8 +126,8 @@ def test_dropping_renumbers_sources(tmp_path: Path, call: Call) -> None:
         "  mask: !core/ndarray-1.0.0 {source: 4, datatype: bool8, byteorder: big, shape: [3]}\n"
         "text: 'source: 4'\n...\n"
     )
-    contents = [b"one", b"two", b"three", b"four", DATA, MASK]
-    path = put(tmp_path, odd_file(tree=tree, blocks=[block_bytes(content) for content in contents]))
+    stored = [b"one", b"two", b"three", b"four", DATA, MASK]
+    path = put(tmp_path, odd_file(tree=tree, blocks=[block_bytes(content) for content in stored]))
     done = call("repack", "--drop-unreferenced", path)
     assert done.out.endswith("; dropped blocks: 0, 2, 3\n"), done.err
     text, blocks = contents(path)
