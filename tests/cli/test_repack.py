@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 import struct
-from functools import partial
 from pathlib import Path
 
 import asdf

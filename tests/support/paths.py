@@ -16,6 +16,7 @@ from asdffs.vfs.vfs import Vfs
 OF_A_NAME = {"create", "mkdir", "rmdir", "unlink", "symlink"}
 OF_A_NODE = {"readlink", "chmod", "chown", "utimens", "set_xattr", "open", "opendir", "xattrs", "xattr"}
 
+
 class NoKernel:
     """The kernel of a ``Vfs`` that is not mounted: nothing is cached."""
 
@@ -27,7 +28,6 @@ class NoKernel:
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         return set()
-
 
 
 class _ByPath:
