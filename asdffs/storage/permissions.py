@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from pathlib import PurePath
 from typing import Final
 
 from asdffs.storage.backend import Access
@@ -107,7 +106,7 @@ def may_all_read(linked: Access, directory: str, shown: Access, more: int) -> bo
     if linked.mode & _EVERYBODY != _EVERYBODY and (not same or wanted & ~linked.mode):
         return False
     group = shown.group if same and wanted == _GROUP else None
-    return all(_may_search(os.stat(place), group) for place in (directory, *map(str, PurePath(directory).parents)))
+    return all(_may_search(os.stat(place), group) for place in _with_parents(directory))
 
 
 def is_as_open(new: Access, old: Access, more: int) -> bool:
@@ -124,3 +123,10 @@ def is_as_open(new: Access, old: Access, more: int) -> bool:
 def _may_search(directory: os.stat_result, group: int | None) -> bool:
     """Return whether everybody may search the directory, or all of ``group`` if there is one."""
     return bool(directory.st_mode & 0o001) or (directory.st_gid == group and bool(directory.st_mode & 0o010))
+
+
+def _with_parents(directory: str) -> list[str]:
+    found = [directory]
+    while found[-1] != "/":
+        found.append(os.path.dirname(found[-1]))
+    return found
