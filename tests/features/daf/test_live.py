@@ -148,15 +148,15 @@ def test_regression_what_was_written_during_a_commit_was_dropped(place: Place, c
 
 def test_a_tree_that_is_saved_during_a_commit_stays(client: Client) -> None:
     vector(client, "v")
-    store = type(client.live.room).store
+    write = type(client.live.room).write
 
     def saved(self: object, *arguments: object) -> object:
         text = client.document.tree.text()
         if b"title" not in text:  # by a person, while the disk is waited for
             client.document.commit_tree(text.replace(b"daf:", b"title: x\ndaf:"))
-        return store(self, *arguments)  # type: ignore[arg-type]
+        return write(self, *arguments)  # type: ignore[arg-type]
 
-    with mock.patch.object(type(client.live.room), "store", saved):
+    with mock.patch.object(type(client.live.room), "write", saved):
         client.commit()
     assert b"title: x\n" in client.document.tree.text()
     assert client.stored()["vectors/a/v.data"] == b"123"
