@@ -1,8 +1,6 @@
 """The blocks of a document, as programs and the mount read and write them.
 
-A ``Block`` keeps no state of the file: each call uses the file as it is at that moment, so a block that has grown,
-moved or been recompressed is read correctly.  Offsets and sizes are in bytes of the decoded content, unless a
-docstring says "stored".  Implements section Blocks of the ASDF standard.  Threads: as for ``Document``.
+Implements section Blocks of the ASDF standard.  Threads: as for ``Document``.
 """
 
 from __future__ import annotations
@@ -27,8 +25,9 @@ _LARGEST: Final = (1 << 63) - 1
 class Block:
     """One block of an open file: ``document.blocks[n]``.
 
-    ``number`` is its number, from 0.  The object keeps no content: each call uses the file as it is at that moment.
-    Offsets and sizes are in bytes of the decoded content, unless "stored" bytes are meant.
+    ``number`` is its number, from 0.  The object keeps no state of the file: each call uses the file as it is at that
+    moment, so a block that has grown, moved or been recompressed is read correctly.  Offsets and sizes are in bytes
+    of the decoded content, unless "stored" bytes are meant.
 
     Everything raises ``DamagedBlockError`` if the header of the block cannot be read, and ``ValueError`` if the
     document is closed.  Methods that change the file also raise:
@@ -317,10 +316,7 @@ class Blocks(Sequence[Block]):
         Raises ``InUseError`` if a source in the tree counts blocks from the end, ``NotPermittedError`` if the last
         block is streamed, or the errors of ``Block``.
         """
-        file = self._file
-        with file.change:
-            file.fit.check_count_free()
-            return Block(file, file.contents.append(file.tree.padding_byte())[0])
+        return self.append_sized([(0, 0)])[0]
 
     @serialized
     def append_sized(self, sizes: Sequence[tuple[int, int]]) -> list[Block]:

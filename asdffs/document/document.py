@@ -140,9 +140,9 @@ class Document(ForPrograms):
     def _adopt_rewritten(self) -> None:
         """Use the new file for all reads from now on, also in the mode FAILED."""
         backend = self._transaction.backend
-        layout = drive(scan_layout(backend.size(), lambda header: self._dialect.rules), backend.read_at)
+        layout = drive(scan_layout(backend.size(), lambda header: self.dialect.rules), backend.read_at)
         self.contents.compressed.close()
-        self._adopt(Parts(self._transaction, layout, self._dialect))
+        self._adopt(Parts(self._transaction, layout, self.dialect))
         self.changes.note_all()
 
     # -- ending -----------------------------------------------------------
@@ -239,7 +239,7 @@ class Document(ForPrograms):
         truncated, or in a dialect without an index.
         """
         layout = self.layout
-        if not layout.offsets or not layout.removable or layout.truncated or not self._dialect.indexed:
+        if not layout.offsets or not layout.removable or layout.truncated or not self.dialect.indexed:
             return False
         try:
             return not self.table.header(len(self.blocks) - 1).streamed

@@ -93,6 +93,7 @@ class FileState:
     """One open file.  ``path`` is absolute, without symbolic links.
 
     ``table``, ``contents`` and ``tree`` are its parts, and ``fit`` compares them; ``read_again`` replaces them.
+    ``dialect``: its generation of the format.
     ``outlines``: the outlines of its tree; ``linked_files``: the other files to which its tree refers; ``change``:
     the lock for changes of the file; ``count_at_open``: the number of blocks when it was opened; ``made``: computed
     elements of its arrays.
@@ -145,11 +146,6 @@ class FileState:
     def layout(self) -> Layout:
         """The current layout of the file."""
         return self.table.layout
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect of the file: a generation of the format."""
-        return self._dialect
 
     @property
     def writable(self) -> bool:
@@ -356,7 +352,7 @@ class FileState:
 
     def _adopt(self, parts: Parts) -> None:
         settings = self._settings
-        self._transaction, self._dialect = parts.transaction, parts.dialect
+        self._transaction, self.dialect = parts.transaction, parts.dialect
         self.mode = parts.transaction.mode
         self.table = BlockTable(parts.transaction, parts.layout, self.changes)
         self.contents = BlockStore(
@@ -373,5 +369,5 @@ class FileState:
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
         )
         self._generation += 1 << 32
-        self.tree = TreeEditor(self.contents, self._dialect, settings.padding, version=self._generation)
+        self.tree = TreeEditor(self.contents, self.dialect, settings.padding, version=self._generation)
         self._fit = None

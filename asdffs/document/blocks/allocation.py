@@ -163,7 +163,7 @@ class Allocation:
 
         self._transaction.commit(plan, adopt)
 
-    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]]) -> int:
         """Append blocks of zeros behind the last one, and return the number of the first.
 
         ``sizes`` has the used and the allocated bytes of each block.  Raises ``NotPermittedError`` if the last block

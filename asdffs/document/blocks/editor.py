@@ -232,7 +232,7 @@ class BlockEditor:
         if self._room.is_last(number) and allocated < header.allocated_size:
             self._room.put(number, header._replace(allocated_size=allocated))
 
-    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]]) -> int:
         """Append blocks of zeros and return the number of the first.  See ``Allocation.append``."""
         self._check_file_writable()
         last = self._edits.get(len(self._table) - 1)

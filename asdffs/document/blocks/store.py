@@ -189,7 +189,7 @@ class BlockStore(BlockReader):
             self.compressed.forget(number)
             self.changes.note_content(number)
 
-    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> range:
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]]) -> range:
         """Append blocks of zeros, and return their numbers.  Under ``change``.
 
         ``sizes`` has the used and the allocated bytes of each block.  Raises as ``BlockEditor.append``.
