@@ -157,9 +157,8 @@ def _marks(found: Scalars) -> dict[str, Mark]:
 def _blocks(part: ReadBackend, layout: Layout) -> list[tuple[Any, ...]]:
     """Return number, offset, size, stored size, compression and damage of each block."""
     found: list[tuple[Any, ...]] = []
-    fetch_ahead = getattr(part, "fetch_ahead", None)
-    if fetch_ahead is not None:  # a remote file: all headers at the same time
-        fetch_ahead([(offset, offset + _HEADER) for offset in layout.offsets[:_MOST_BLOCKS]])
+    if isinstance(part, RemoteFile):  # all headers at the same time
+        part.fetch_ahead([(offset, offset + _HEADER) for offset in layout.offsets[:_MOST_BLOCKS]])
     for number, offset in enumerate(layout.offsets[:_MOST_BLOCKS]):
         try:
             header = drive(scan_block_header(offset, layout.rules), part.read_at)
