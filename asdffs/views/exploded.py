@@ -14,7 +14,7 @@ from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.base import Options, RenderedFile, View, ViewFile
-from asdffs.workflows.exploding import block_file_name, stem_of
+from asdffs.workflows.exploded_names import block_file_name, stem_of
 
 if TYPE_CHECKING:
     from asdffs.workflows.exploding import ExplodedPart

@@ -41,7 +41,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.sidecars import temporary_prefix
 from asdffs.workflows.assembling import can_share
-from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_sources
+from asdffs.workflows.exploded_names import block_file_name
+from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
 from asdffs.workflows.references import find_externals
 
 _SUFFIX = ".tmp"

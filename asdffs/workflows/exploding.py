@@ -8,7 +8,6 @@ bytes.  This module only reads the document, and writes nothing.
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.arrays.branch import Outline
@@ -19,21 +18,7 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_COMPRESSION, STREAMED
 from asdffs.storage.backend import Extent
-
-
-def stem_of(path: str) -> str:
-    """Return the stem of the names of the exploded files: the name of the file without its extension.
-
-    Characters that mean something in a URI, or are lost there, are replaced by ``_``: the asdf library takes a path
-    for a URI.
-    """
-    return re.sub(r"[#?%;\x00-\x1f\x7f]", "_", os.path.splitext(os.path.basename(path))[0])
-
-
-def block_file_name(stem: str, number: int) -> str:
-    """Return the name of the file for block ``number``."""
-    return f"{stem}{number:04d}.asdf"
-
+from asdffs.workflows.exploded_names import block_file_name
 
 if TYPE_CHECKING:
     from asdffs.document.document import Document

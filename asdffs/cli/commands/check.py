@@ -15,12 +15,12 @@ from asdffs.cli.logs import silence
 from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import ExitCode, for_each, sentence_and_code, with_remedy
-from asdffs.cli.state_files import work_of_killed
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, Remedy
 from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.own_files import own_directory
 from asdffs.storage.recovery import find_leftovers
 from asdffs.storage.urls import is_remote
 from asdffs.workflows.checking import Finding, Level, check_document
@@ -118,16 +118,24 @@ def _leftovers(path: str) -> list[Finding]:
     folder = FileFolder(directory)
     with closing(folder.open(name, writable=False)) as backend:
         found = find_leftovers(folder, backend)
-    sentence = "a mount that was killed left unsaved edits in"
     return [
         *(
             Finding(Level.NOTE if left.kept else Level.WARNING, left.sentence, repairable=left.repairable)
             for left in found
         ),
-        *(
-            Finding(Level.WARNING, f"{sentence} {place}", remedy=Remedy.RECOVER)
-            for place in work_of_killed(os.path.join(directory, name))
-        ),
+        *_unsaved(os.path.join(directory, name)),
+    ]
+
+
+def _unsaved(path: str) -> list[Finding]:
+    """Return findings about edits of a killed mount that are still in the state directory."""
+    if not os.path.isdir(os.path.join(own_directory("XDG_STATE_HOME", ".local/state"), "asdffs", "open")):
+        return []
+    from asdffs.cli.state_files import work_of_killed  # slow to import
+
+    return [
+        Finding(Level.WARNING, f"a mount that was killed left unsaved edits in {place}", remedy=Remedy.RECOVER)
+        for place in work_of_killed(path)
     ]
 
 

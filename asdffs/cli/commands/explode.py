@@ -19,7 +19,7 @@ from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.printable import as_words
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.exploded_files import explode
-from asdffs.workflows.exploding import stem_of
+from asdffs.workflows.exploded_names import stem_of
 
 SUMMARY: Final = "write the exploded form: a tree, and a file for each block"
 

@@ -51,7 +51,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.tree.paths import Path
 from asdffs.workflows.exploded_files import Fill, fill_of_block, fill_of_tree, main_name, numbered
-from asdffs.workflows.exploding import block_file_name, exploded_sources, moved_source, written_outline
+from asdffs.workflows.exploded_names import block_file_name
+from asdffs.workflows.exploding import exploded_sources, moved_source, written_outline
 
 logger = logging.getLogger(__name__)
 

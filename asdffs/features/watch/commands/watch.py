@@ -39,7 +39,7 @@ from asdffs.storage.backend import Signature
 from asdffs.storage.new_file import mode_of_copy
 from asdffs.storage.watch import DirectoryWatch, Watch
 from asdffs.workflows.exploded_files import explode, numbered
-from asdffs.workflows.exploding import stem_of
+from asdffs.workflows.exploded_names import stem_of
 
 SUMMARY: Final = "write saves in an exploded form into the file, without FUSE"
 logger = logging.getLogger(__name__)
