@@ -265,6 +265,8 @@ def check_alone(name: str, view: View | None, document: Document) -> None:
     if view is None or not getattr(view, "standalone", False):
         raise MountError(f"the view {name!r} cannot be the root of a mount", path=document.path)
     if not view.present():
+        if (trouble := view.trouble()) is not None:
+            raise trouble
         raise MountError("contains no such store", path=document.path, remedy=Remedy.INIT_STORE)
 
 

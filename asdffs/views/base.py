@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
-from asdffs.errors import ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
+from asdffs.errors import AsdffsError, ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
 from asdffs.storage.backend import Extent
 
 #: How the names of extended attributes begin.
@@ -215,6 +215,10 @@ class View(ViewDirectory):
     def present(self) -> bool:
         """Return whether the mount shows the directory."""
         return True
+
+    def trouble(self) -> AsdffsError | None:
+        """Return why a view that is not present cannot be shown; None if there is nothing to show."""
+        return None
 
     def finish(self, *, final: bool) -> None:
         """Bring everything into the ASDF file, because the file is about to be finished; ``final``: the last time."""

@@ -222,7 +222,11 @@ def parse_version(raw: bytes) -> Version:
     numbers = [_integer(number) for number in version] if isinstance(version, list) else []
     if len(numbers) != len(NEWEST) or None in numbers:
         raise InvalidStoreError('has no "version" of two integers')
-    major, minor = numbers[0] or 0, numbers[1] or 0
+    return supported(numbers[0] or 0, numbers[1] or 0)
+
+
+def supported(major: int, minor: int) -> Version:
+    """Return the version.  Raises ``InvalidStoreError`` for another major or a larger minor one (section 3)."""
     if major != NEWEST[0] or not 0 <= minor <= NEWEST[1]:
         raise InvalidStoreError(f"has version [{major},{minor}]; only [1,0] and [1,1] are supported")
     return major, minor
@@ -241,8 +245,6 @@ def parse_scalar(raw: bytes) -> DafScalar:
         raise InvalidStoreError(f"has the type {_shown(found.get('type'))}, which is not a FilesDaf type")
     if not isinstance(value, (str, bool)) or not _fits(eltype, value):
         raise InvalidStoreError(f"has the value {_shown(value)}, which is not a valid {eltype.name}")
-    if set(found) != {"type", "value"}:
-        raise InvalidStoreError('has keys other than "type" and "value"')
     return DafScalar(eltype, value == "1" if isinstance(value, Number) and eltype.name == BOOL else value)
 
 

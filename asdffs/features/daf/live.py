@@ -73,6 +73,7 @@ class LiveStore:
         self.room = BlockRoom(document)
         self.spool = LooseFiles(spool, document, logged=logged)
         self._version = -1
+        self.trouble: AsdffsError | None = None
         self._generation = document.generation
         self._has_store = False
         self._pending = False
@@ -117,12 +118,13 @@ class LiveStore:
             tree = read_store(self.document)
         except AsdffsError as err:
             self._has_store, self._version = False, version
+            self.trouble = None if isinstance(err, MissingFileError) else err
             if not isinstance(err, MissingFileError):
                 logger.warning("%s: the store cannot be shown: %s", self.document.path, err)
                 return
             tree = TreeStore(Files(self.document.path), generation=version)
         else:
-            self._has_store = True
+            self._has_store, self.trouble = True, None
         for fault in tree.faults:
             logger.warning("%s: %s: %s", self.document.path, fault.path, fault.sentence)
         self.adopt(tree, {})

@@ -92,6 +92,8 @@ class _Change:
         meant = self._without_anchors()
         if meant is not None:  # one alias was replaced by its value: start again with that text
             return _Change(Tape(meant)).text(old, new)
+        if not root.flow and not root.entries and root.start < root.end:
+            body = f"\n{body}"
         found = text[: root.start] + body + text[root.end :]
         if "\n" not in text.replace("\r\n", ""):  # all lines end in CR LF, so the new ones do as well
             found = re.sub("\r?\n", "\r\n", found)
@@ -218,8 +220,11 @@ def _mapping_at(tape: Tape, row: int) -> _Mapping | None:
             name = f"\0{begin}"
         found.entries[name] = _Entry(at, begin, tape.start[value], end, stop, tape, value)
         at = stop
-    if not flow:
+    if found.entries and not flow:
         found.start, found.end = next(iter(found.entries.values())).start, at
+    elif not flow:  # a tree that is null: entries come behind its line, in place of the word for it
+        found.end = _line_end(text, found.end)
+        found.start = found.start if text[found.start : tape.end[row]] else found.end
     return found
 
 

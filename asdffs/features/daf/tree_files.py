@@ -30,6 +30,7 @@ from asdffs.features.daf.format import (
     parse_scalar,
     parse_version,
     place_of,
+    supported,
 )
 from asdffs.features.daf.node_files import NodeFiles, child_of, entries_of, items_of, line_of, text_of
 from asdffs.features.daf.properties import Fault
@@ -90,12 +91,20 @@ def _store_node(document: Document, text: bytes) -> ValueNode | None:
 
 
 def read_store(document: Document) -> TreeStore:
-    """Read the store of a document.  Raises ``MissingFileError`` without one, ``InvalidTreeError``, ``OSError``."""
+    """Read the store of a document.
+
+    Raises ``MissingFileError`` without one, ``InvalidStoreError`` for a version that is not supported,
+    ``InvalidTreeError``, ``OSError``.
+    """
     text, generation = document.tree.text(), document.tree.version
     node = _store_node(document, text)
     if node is None:
         raise MissingFileError(f"has no FilesDaf store: the tree has no mapping {DAF!r}", path=document.path)
-    store = _Reader(document, node).read()
+    try:
+        store = _Reader(document, node).read()
+    except InvalidStoreError as err:
+        err.path = err.path or document.path
+        raise
     store.generation = generation
     return store
 
@@ -154,7 +163,7 @@ class _Reader:
         if len(numbers) != 2 or not all(isinstance(number, int) for number in numbers):
             self._found.faults.append(Fault(SENTINEL, "the tree has a version that is not a pair of integers"))
             return
-        self._found.version = self._nodes.version = numbers[0], numbers[1]
+        self._found.version = self._nodes.version = supported(numbers[0], numbers[1])
         self._found.nodes.add(("version",))
         self._found.files.contents[SENTINEL] = Bytes(build_version(self._found.version))
 

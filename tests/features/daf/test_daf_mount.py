@@ -31,7 +31,7 @@ COUNT = 50
 def empty(tmp_path: Path) -> Path:
     """A file with an empty store."""
     path = tmp_path / "x.asdf"
-    assert asdffs("daf", "init", path, environment=environment_in(tmp_path)).returncode == 0
+    assert asdffs("daf", "init", "--format", "1.1", path, environment=environment_in(tmp_path)).returncode == 0
     return path
 
 

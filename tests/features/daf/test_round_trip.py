@@ -176,7 +176,7 @@ def test_init_makes_what_a_client_makes(tmp_path: Path) -> None:
     assert command("daf", "init", path, environment=environment).code == 0
     assert command("daf", "unpack", path, back, environment=environment).code == 0
     assert tree_of(back) == {
-        "daf.json": b'{"version":[1,1]}\n',
+        "daf.json": b'{"version":[1,0]}\n',
         **dict.fromkeys(("scalars", "axes", "vectors", "matrices")),
     }
 

@@ -15,8 +15,11 @@ from support.daf_stores import Builder, differences
 from support.mounts import environment_in
 
 import asdffs.features.daf
+from asdffs import registry
+from asdffs.document.opening import open_document
 from asdffs.errors import InvalidStoreError
 from asdffs.features.daf.packing import Packing
+from asdffs.vfs.names import check_alone
 
 HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 
@@ -229,7 +232,7 @@ INITS = {
     "empty": (HEAD + "{}\n...\n", "--- !core/asdf-1.1.0 \ndaf:\n"),
     "comments": (HEAD + "# one\na: 1 # two\n# end\n...\n", "# one\na: 1 # two\n"),
     "no tree": ("#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n", "#ASDF_STANDARD 1.6.0\n%YAML 1.1\n"),
-    "CRLF": ((HEAD + "a: 1\n...\n").replace("\n", "\r\n"), "a: 1\r\ndaf:\r\n  version: [1, 1]\r\n"),
+    "CRLF": ((HEAD + "a: 1\n...\n").replace("\n", "\r\n"), "a: 1\r\ndaf:\r\n  version: [1, 0]\r\n"),
 }
 
 
@@ -242,7 +245,7 @@ def test_an_empty_store_beside_what_is_there(place: Place, name: str) -> None:
     assert expected.encode() in place.packed.read_bytes()
     assert place.daf("check", place.packed).code == 0
     with asdf.open(place.packed) as file:
-        assert file["daf"]["version"] == [1, 1]
+        assert file["daf"]["version"] == [1, 0]
 
 
 def test_another_thing_at_the_key_is_not_replaced(place: Place) -> None:
@@ -259,3 +262,36 @@ def test_aliases_without_end_are_not_followed(place: Place) -> None:
     place.tree(f"b0: &b0 [1]\n{bombs}daf: {{version: [1, 0], axes: {{r: [a]}}, vectors: {{r: {{v: {array}}}}}}}\n")
     done = place.daf("check", place.packed)
     assert done.code == 4
+
+
+@pytest.mark.parametrize("version", ["[2, 0]", "[1, 2]", "[0, 0]"])
+def test_regression_a_store_of_another_version_is_refused(place: Place, version: str) -> None:
+    """By everything that reads it: another version may mean other things by the same files (section 3)."""
+    place.tree(f"daf:\n  version: {version}\n  axes:\n    cell: [a, b]\n")
+    sentence = f"has version {version.replace(' ', '')}; only [1,0] and [1,1] are supported"
+    for words in (["unpack", place.packed, place.back], ["check", place.packed]):
+        done = place.daf(*words)
+        assert (done.code, sentence in done.err) == (4, True)
+    assert not place.back.exists()
+    document = open_document(str(place.packed), writable=True)
+    view = registry.find("views", "daf")(document)
+    assert not view.present()
+    with pytest.raises(InvalidStoreError, match="only"):
+        check_alone("daf", view, document)
+    document.close()
+
+
+def test_regression_a_scalar_may_have_other_keys(place: Place) -> None:
+    """Other readers ignore them; the bytes come back as they were."""
+    place.builder.raw("scalars/x.json", b'{"type":"Int8","value":1,"unit":"m"}\n')
+    place.pack()
+    assert differences(place.store, place.unpack()) == ""
+    assert place.daf("check", place.store).code == place.daf("check", place.packed).code == 0
+
+
+@pytest.mark.parametrize("tree", [" !core/asdf-1.1.0\n", "\n", " null\n"])
+def test_a_store_is_added_to_a_null_tree(place: Place, tree: str) -> None:
+    place.packed.write_text(HEAD.partition("--- ")[0] + f"---{tree}...\n")
+    assert place.daf("init", place.packed).code == 0
+    with asdf.open(place.packed) as file:
+        assert file["daf"]["version"] == [1, 0]

@@ -94,7 +94,7 @@ If the file exists, an empty store is added to its tree.
 """
     parser = add_command(actions, "init", "create an empty store", epilog)
     parser.add_argument("file", metavar="OUT", help="ASDF file")
-    parser.add_argument("--format", choices=("1.0", "1.1"), default="1.1", help="FilesDaf version (default: 1.1)")
+    parser.add_argument("--format", choices=("1.0", "1.1"), default="1.0", help="FilesDaf version (default: 1.0)")
     add_json(parser)
 
 

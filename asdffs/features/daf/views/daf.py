@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from asdffs.document.document import Document
+from asdffs.errors import AsdffsError
 from asdffs.features.daf.format import mentions_store
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.views.base import Options
@@ -46,6 +47,10 @@ class Daf(LiveDirectory):
         if self._live is None and not self._mentioned():
             return False
         return self._store.has_store
+
+    def trouble(self) -> AsdffsError | None:
+        """See ``View``."""
+        return None if self._live is None else self._live.trouble
 
     def _mentioned(self) -> bool:
         """Return whether the tree may have a store; the text of each tree is searched once."""
