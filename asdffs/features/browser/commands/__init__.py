@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/browser``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/catalog``, which the registry finds."""

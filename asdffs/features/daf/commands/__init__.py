@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/daf``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Views for the registry."""
+"""Views of ``features/daf``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/datasets``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Codecs for the registry."""
+"""Codecs of ``features/drafts``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/drafts``, which the registry finds."""

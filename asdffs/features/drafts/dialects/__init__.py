@@ -1,1 +1,1 @@
-"""Dialects for the registry."""
+"""Dialects of ``features/drafts``, which the registry finds."""

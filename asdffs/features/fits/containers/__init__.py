@@ -1,1 +1,1 @@
-"""Containers for the registry."""
+"""Containers of ``features/fits``, which the registry finds."""

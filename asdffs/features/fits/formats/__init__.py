@@ -1,1 +1,1 @@
-"""Array formats for the registry."""
+"""Array formats of ``features/fits``, which the registry finds."""

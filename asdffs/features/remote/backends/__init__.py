@@ -1,1 +1,1 @@
-"""Backends for the registry."""
+"""Backends of ``features/remote``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/remote``, which the registry finds."""

@@ -1,1 +1,1 @@
-"""Commands for the registry."""
+"""Commands of ``features/watch``, which the registry finds."""
