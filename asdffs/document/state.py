@@ -367,6 +367,7 @@ class FileState:
             checksums=settings.checksums,
             changes=self.changes,
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
+            sums_content=lambda: self.tree.sums_content(),
         )
         self._generation += 1 << 32
         self.tree = TreeEditor(self.contents, self.dialect, settings.padding, version=self._generation)

@@ -48,6 +48,7 @@ class TreeEditor:
         self._parsing = RankedLock(blocks.scheduler, Rank.TAPE)
         self._tape: weakref.ref[Tape] | None = None
         self._taped = -1
+        self._summed: tuple[int, bool] | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -80,6 +81,16 @@ class TreeEditor:
                     kept = Tape(text, go_on)
                 self._tape, self._taped = weakref.ref(kept), version
             return kept
+
+    def sums_content(self) -> bool:
+        """Return whether the MD5 of a compressed block is that of its content in this file.  Raises ``OSError``."""
+        from asdffs.document.writers import sums_content  # only who writes compressed blocks asks
+
+        if self._summed is None or self._summed[0] != self.version:
+            text = self.text()
+            with self._scheduler.waiting():
+                self._summed = self.version, sums_content(text)
+        return self._summed[1]
 
     def arrays(self) -> tuple[Ndarray, ...]:
         """Return the ndarrays of the committed tree; none if it is not valid YAML."""

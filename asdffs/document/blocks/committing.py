@@ -21,7 +21,15 @@ from typing import Final
 from asdffs.codecs.base import Codec, Encoding, Source, pieces
 from asdffs.codecs.seeking import Rewritable, Slot
 from asdffs.document.blocks.allocation import Encoded, NewSlot
-from asdffs.document.blocks.codecs import Readable, check_encoded, is_of_package, mistakes_told, new_digest, resuming
+from asdffs.document.blocks.codecs import (
+    Readable,
+    check_encoded,
+    digest_of,
+    is_of_package,
+    mistakes_told,
+    new_digest,
+    resuming,
+)
 from asdffs.document.blocks.reading import BlockReader
 from asdffs.document.changes import stored
 from asdffs.errors import AbandonedError, AsdffsError, NotPermittedError, NotSupportedError
@@ -144,8 +152,11 @@ class BlockCommitter:
                     check_encoded(codec, Readable(payload.size, payload.backend.read_at), source)
             except ValueError as err:
                 raise NotSupportedError(str(err), block=number) from err
-        compression = codec.id if codec is not None else NO_COMPRESSION
-        return Encoded(payload, compression, content.size, digest.digest())
+        found = digest.digest()
+        if codec is not None and self._reader.sums_content():
+            with scheduler.waiting():
+                found = digest_of(source.read, content.size, lambda: False, lambda _: None) or found
+        return Encoded(payload, codec.id if codec is not None else NO_COMPRESSION, content.size, found)
 
     def _overwrite(self, number: int, make: Callable[[Payload], Encoded], *, same: bool) -> None:
         """Overwrite the block with what ``make`` encodes into a payload; ``same``: see ``_note_committed``."""
@@ -169,6 +180,8 @@ class BlockCommitter:
 
         Under its lock.
         """
+        if self._reader.sums_content() and self._table.header(number).verifiable:
+            return False  # its checksum is that of all of the content
         with self._change:  # else a change of another block would look like another program's
             self._transaction.check_unchanged()  # else another program's bytes would be decoded
         decoded, content = self._compressed.block(number), self._reader.content(number)

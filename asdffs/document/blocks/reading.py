@@ -87,7 +87,8 @@ class BlockReader:
     """The reader of the blocks of ``table``, and the parts that ``BlockStore`` and ``BlockCommitter`` share with it.
 
     ``room``: the spool for decoded blocks.  ``change``: the lock that a change of the file holds.  ``order(number)``
-    returns the byteorder that the tree states for the content of a block.
+    returns the byteorder that the tree states for the content of a block.  ``sums_content()``: whether the MD5 of a
+    compressed block is that of its content in this file, as old libraries have it.
 
     ``shrunk``: number -> size in bytes before, of the blocks that were made smaller.
     """
@@ -106,8 +107,10 @@ class BlockReader:
         checksums: ChecksumPolicy,
         changes: Changes,
         order: Callable[[int], str],
+        sums_content: Callable[[], bool],
     ) -> None:
         self.transaction = transaction
+        self.sums_content = sums_content
         self.table = table
         self.room = room
         self.change = change
