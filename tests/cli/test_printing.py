@@ -176,7 +176,7 @@ def test_sentences_that_propose_commands(tmp_path: Path) -> None:
     for words, proposed in (
         (["repack", name], ["asdffs", "check", name]),
         (["mount", name, f"missing {name}"], ["mkdir", "-p", f"missing {name}"]),
-        (["explode", name, "."], ["asdffs", "explode", name, name.removesuffix(".asdf")]),
+        (["explode", name, "."], ["asdffs", "explode", name, "it's_ touch pwned &"]),
     ):
         said = asdffs(*words, environment=where, cwd=tmp_path).stderr
         assert shlex.join(proposed) in said, (words, said)

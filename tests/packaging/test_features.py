@@ -20,8 +20,13 @@ FEATURES = sorted(path.parent.name for path in (ROOT / "asdffs/features").glob("
 IMPORTS = """
 import importlib, pathlib, sys
 for path in sorted(pathlib.Path("asdffs").rglob("*.py")):
-    if path.stem != "__main__":
+    if path.stem == "__main__":
+        continue
+    try:
         importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    except ModuleNotFoundError as err:
+        if err.name.startswith("asdffs"):
+            raise
 """
 
 
