@@ -75,7 +75,7 @@ class FairLock:
             self._wake_first()
 
     def _wake_first(self) -> None:
-        """If the lock is free, give it to the first thread of the queue.  If not, its holder does that on leaving."""
+        """Give a free lock to the first thread of the queue.  The holder of a taken one does that on leaving."""
         while self._queue and self._lock.acquire(blocking=False):
             if self._queue:
                 self._queue.popleft().release()

@@ -88,7 +88,7 @@ def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
 
 
 def show_recovered(file: OpenFile, adopt: Callable[[], None]) -> None:
-    """In the mode FAILED, continue to read from a view of the file as recovery would make it now.
+    """Continue to read, in the mode FAILED, from a view of the file as recovery would make it now.
 
     Call ``adopt`` if that view is the new state of the file.
     """

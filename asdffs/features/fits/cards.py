@@ -84,7 +84,7 @@ _known: Final[dict[tuple[str, tuple[int, ...]], list[Card]]] = {}
 
 
 def blocks(cards: int) -> int:
-    """Bytes of the blocks that so many cards and END take."""
+    """Return the bytes of the blocks that so many cards and END take."""
     return -(-(cards + 1) * _CARD // BLOCK) * BLOCK
 
 
@@ -100,7 +100,7 @@ def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> 
 
 
 def stated_header(cards: Sequence[Card]) -> bytes:
-    """A header with exactly these cards, long texts continued."""
+    """Return a header with exactly these cards, long texts continued."""
     count = sum(len(_stated_image(card)) // _CARD for card in cards)
     return format_header(cards, (), blocks(count))
 
@@ -115,7 +115,7 @@ def _stated_image(card: Card) -> str:
 
 
 def _image(card: Card, *, strict: bool) -> str | None:
-    """The card as astropy formats it; None for what it refuses, or with ``strict`` warns about."""
+    """Return the card as astropy formats it; None for what it refuses, or with ``strict`` warns about."""
     from astropy.io import fits
 
     keyword, value, comment = card
@@ -130,7 +130,7 @@ def _image(card: Card, *, strict: bool) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """A text in pieces that fit a card."""
+    """Return a text in pieces that fit a card."""
     return [text[start : start + _TEXT] for start in range(0, len(text), _TEXT)] or [""]
 
 
@@ -148,7 +148,7 @@ def metadata_of(home: Branch | None, array: Branch | None = None) -> list[Card]:
 
 
 def _below(meta: Branch, array: Branch | None) -> Iterator[tuple[str, Any]]:
-    """The scalars of ``meta`` with their names: keywords, if it has those of FITS."""
+    """Yield the scalars of ``meta`` with their names: keywords, if it has those of FITS."""
     if not any(_AXES.fullmatch(key.lower()) for key in meta.scalars):
         yield from _flat(meta, _META)
         return
@@ -162,12 +162,12 @@ def _below(meta: Branch, array: Branch | None) -> Iterator[tuple[str, Any]]:
 
 
 def _axes_of(keywords: Branch) -> int:
-    """The number of axes of the coordinates that a mapping states."""
+    """Return the number of axes of the coordinates that a mapping states."""
     return max((int(match[1]) for key in keywords.scalars if (match := _AXES.fullmatch(key.lower()))), default=0)
 
 
 def is_science(branch: Branch, owner: Branch, axes: int) -> bool:
-    """Whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``."""
+    """Return whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``."""
     data, array = owner.children.get(_SCIENCE), branch.array
     if array is None or (data is not None and (data is branch or data in branch.above)):  # perhaps a quantity
         return True
@@ -177,7 +177,7 @@ def is_science(branch: Branch, owner: Branch, axes: int) -> bool:
 
 
 def wcs_of(home: Branch | None, array: Branch) -> list[Card]:
-    """The keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete.
+    """Return the keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete.
 
     None either if it is about another array (``is_science``).  ``array``: the branch of the image.
     """
@@ -223,7 +223,7 @@ def _upwards(branch: Branch | None) -> Iterator[Branch]:
 
 
 def _flat(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The scalars of a mapping and of those in it, each once, however many aliases lead to it."""
+    """Yield the scalars of a mapping and of those in it, each once, however many aliases lead to it."""
     rest, seen = [(branch, prefix)], {id(branch)}
     while rest:
         found, name = rest.pop(0)
@@ -248,7 +248,7 @@ def _scalars(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _value(scalar: Scalar) -> Any:
-    """What a card can hold: a text, a number, a bool; None otherwise."""
+    """Return what a card can hold: a text, a number, a bool; None otherwise."""
     if not scalar.plain:
         return scalar.text if scalar.text.isascii() and scalar.text.isprintable() else None
     value = plain_value(scalar.text)

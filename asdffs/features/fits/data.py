@@ -31,7 +31,7 @@ Card = tuple[str, Any, str]
 
 
 def is_image(elements: Elements) -> bool:
-    """Whether FITS has images of such elements."""
+    """Return whether FITS has images of such elements."""
     import numpy as np
 
     dtype = np.dtype(elements.descr)
@@ -65,7 +65,7 @@ class Image:
         return [("BSCALE", 1, ""), ("BZERO", self.zero, "")] if self.zero else []
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """A window, or numbers converted."""
+        """Return bytes of a window, or converted numbers."""
         length = max(0, min(length, self.size - offset))
         if self._same:
             return self._elements.read(offset, length)
@@ -91,7 +91,7 @@ class Rows:
 
     @classmethod
     def of(cls, elements: Elements, *, records: bool) -> Rows:
-        """Of ``elements`` that are records themselves, or a column of a table."""
+        """Return the table of ``elements`` that are records themselves, or a column of a table."""
         import numpy as np
 
         return cls(elements, np.dtype(elements.descr), () if records else elements.shape[1:])
@@ -108,7 +108,7 @@ class Rows:
         return int(self.dtype.itemsize) * math.prod(self.shape)
 
     def read(self, first: int, count: int) -> Any:
-        """An array of ``count`` rows from ``first``.  Raises ``AsdffsError``, ``OSError``."""
+        """Return an array of ``count`` rows from ``first``.  Raises ``AsdffsError``, ``OSError``."""
         import numpy as np
 
         each = self.row_size
@@ -147,7 +147,7 @@ class Column:
         return f"({','.join(axes)})" if len(axes) > 1 else ""
 
     def stored(self) -> Any:
-        """The dtype of its numbers in the file, with their shape."""
+        """Return the dtype of its numbers in the file, with their shape."""
         import numpy as np
 
         if self.dtype.kind in "SU":
@@ -176,7 +176,7 @@ class Table:
         self.size = self._row.itemsize * self._count
 
     def cards(self) -> list[Card]:
-        """The shape of the table."""
+        """Return the cards with the shape of the table."""
         return [
             ("BITPIX", 8, "array data type"),
             ("NAXIS", 2, ""),
@@ -188,7 +188,7 @@ class Table:
         ]
 
     def column_cards(self) -> Iterable[Card]:
-        """What the header says of each column."""
+        """Yield the cards of each column."""
         for number, column in enumerate(self.columns, 1):
             yield f"TTYPE{number}", _fitting(column.name, number), ""
             yield f"TFORM{number}", column.form(), ""
@@ -201,7 +201,7 @@ class Table:
                 yield f"TUNIT{number}", column.unit, ""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes of the rows, computed."""
+        """Compute bytes of the rows."""
         import numpy as np
 
         length = max(0, min(length, self.size - offset))
@@ -226,7 +226,7 @@ FitsData = Image | Table
 
 
 def columns_of(dtype: Any, source: int = 0, above: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> list[Column]:
-    """The columns of records of ``dtype``; fields of records within them get names with dots."""
+    """Yield the columns of records of ``dtype``; fields of records within them get names with dots."""
     found: list[Column] = []
     for name in dtype.names:
         base, sub = dtype[name].subdtype or (dtype[name], ())

@@ -200,7 +200,7 @@ class Mirror:
     # -- out of the ASDF file ----------------------------------------------
 
     def look(self) -> bool:
-        """If another program changed the ASDF file, copy that into the directory; return whether this was done.
+        """Copy a change of the ASDF file by another program into the directory; return whether there was one.
 
         If files were saved in the directory as well, they become ``conflict``, and nothing is copied.  Raises
         ``StaleFileError`` if the ASDF file was removed; otherwise as ``Document.read_again`` and ``refresh``.

@@ -93,7 +93,7 @@ def _upgrade(arguments: argparse.Namespace) -> Answer:
 
 
 def _now() -> datetime:
-    """The time that the history gets; ``$SOURCE_DATE_EPOCH`` where a file is to be the same each time it is made."""
+    """Return the time for the history; ``$SOURCE_DATE_EPOCH`` where a file is to be the same each time it is made."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch:
         return datetime.now(UTC)
@@ -115,7 +115,7 @@ def _facts(document: Document, upgrading: Upgrading) -> dict[str, Any]:
 
 
 def _difference_of(arguments: argparse.Namespace, document: Document, upgrading: Upgrading) -> Answer:
-    """The text that would change, as diff(1) writes it, and the blocks."""
+    """Return the text that would change, as diff(1) writes it, and the blocks."""
     before, after = (
         text.decode("utf-8", "surrogateescape").split("\n") for text in (document.tree.text(), upgrading.text)
     )

@@ -89,7 +89,7 @@ class Unit:
         return self.stated or format_header(self.cards, [*self.late(), *self.offered], self.header_size)
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes of the unit, at least one and maybe fewer than asked for."""
+        """Return bytes of the unit, at least one and maybe fewer than asked for."""
         if offset < self.header_size:
             return self.header[offset : offset + length]
         offset -= self.header_size
@@ -104,7 +104,7 @@ class FitsFile(ArrayFile):
     _known: tuple[Any, list[Unit]] | None = None
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """The tree, and every block in it; None where some of it is another file's, which may change at any time."""
+        """Return the tree and every block in it; None if a part is another file's, which may change at any time."""
         external = self.external or any(self._is_external(branch) for branch in _arrays_in(self.branch))
         return None if external else self._own()
 
@@ -113,7 +113,7 @@ class FitsFile(ArrayFile):
         return (TREE, *sorted({*found, *self._sky()}))
 
     def _sky(self) -> set[Subject]:
-        """The blocks with coefficients of the gwcs."""
+        """Return the blocks with coefficients of the gwcs."""
         wcs = find_gwcs(home_of(self.branch)[0]) if self.branch.array is not None else None
         arrays = _arrays_in(wcs[0]) if wcs is not None else ()
         return {subject for branch in arrays for subject in subjects_of(self._document, branch)}
@@ -128,7 +128,7 @@ class FitsFile(ArrayFile):
         return max([self._document.changes.stamp(subject) for subject in self._own()] + others)
 
     def size(self) -> int:
-        """All units; 0 for what cannot be shown."""
+        """Return the size of all units; 0 for what cannot be shown."""
         try:
             return sum(unit.size for unit in self._units())
         except AsdffsError:
@@ -142,11 +142,11 @@ class FitsFile(ArrayFile):
         )
 
     def open_for_reading(self) -> None:
-        """What cannot be shown is an error, not an empty file."""
+        """Raise an error for what cannot be shown, which would be an empty file."""
         self._units()
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes of one unit after the other."""
+        """Return bytes of one unit after the other."""
         with array_errors(self.branch.line):
             return self._read(offset, length)
 
@@ -191,7 +191,7 @@ class _Units:
         self._document = document
 
     def of(self, branch: Branch) -> Iterator[Unit]:
-        """All units.  Raises ``AsdffsError``, ``OSError``."""
+        """Return all units.  Raises ``AsdffsError``, ``OSError``."""
         if branch.array is None and _FITS.fullmatch(branch.tag):
             if branch.mapping:
                 raise InvalidArrayError("it is a mapping, and not a list of header/data units")
@@ -269,7 +269,7 @@ class _Units:
         return Table(sources, columns)
 
     def _column_names(self, table: Branch) -> dict[int, str]:
-        """The ``colnames`` of a table, which has those of columns without a name of their own."""
+        """Return the ``colnames`` of a table, which has those of columns without a name of their own."""
         stated = table.children.get("colnames")
         if stated is None or stated.mapping:
             return {}
@@ -280,7 +280,7 @@ class _Units:
         return read_values(self._document.outlines.outline(), listed.span, listed.line)
 
     def _elements(self, branch: Branch) -> Elements:
-        """The elements, rows first."""
+        """Return the elements, rows first."""
         return elements_of(self._document, branch, rows_first=True)
 
     # -- stated units ---------------------------------------------------------
@@ -320,7 +320,7 @@ class _Units:
 
 
 def _as_card(entry: Any, line: int) -> Card:
-    """A card as it is stated: an empty list is a blank one, and a keyword alone has no value."""
+    """Return a card as it is stated: an empty list is a blank one, and a keyword alone has no value."""
     words: list[Any] = entry if isinstance(entry, list) and len(entry) <= 3 else [None]
     if words and not isinstance(words[0], str):
         sentence = f"a card of a header is a list of keyword, value and comment, not {str(entry)[:40]!r}"
@@ -342,7 +342,7 @@ def _same_form(stated: Any, value: Any) -> bool:
 
 
 def _column_data(column: Branch) -> tuple[Branch, str]:
-    """The array of a column, and its unit: of ``core/column``, a quantity, or an array itself."""
+    """Return the array of a column, and its unit: of ``core/column``, a quantity, or an array itself."""
     for branch in (column, column.children.get("data"), column.children.get("value")):
         if branch is not None and branch.array is not None:
             unit = column.scalars.get("unit")
@@ -351,7 +351,7 @@ def _column_data(column: Branch) -> tuple[Branch, str]:
 
 
 def _arrays_in(branch: Branch) -> Iterator[Branch]:
-    """The arrays that a file shows, each once, however many aliases lead to it."""
+    """Yield the arrays that a file shows, each once, however many aliases lead to it."""
     rest, seen = [branch], {id(branch)}
     while rest:
         found = rest.pop()
@@ -388,7 +388,7 @@ class Fits:
         return "" if find_spec("astropy") is not None else "pip install 'asdffs[fits]'"
 
     def takes(self, branch: Branch) -> bool:
-        """Whether FITS can show it, as far as the tree tells."""
+        """Return whether FITS can show it, as far as the tree tells."""
         if not branch.holds:
             return False
         if branch.array is not None:
