@@ -262,7 +262,8 @@ class _Walk:
             value[key] = self._facts.at(row)
             if key == "source":
                 if self._spans:
-                    branch.source = tape.content(row), tape.end[row]
+                    tagged = row in tape.tags and row not in tape.anchors  # as !!int 0: a name is no integer
+                    branch.source = tape.start[row] if tagged else tape.content(row), tape.end[row]
                 self._note_source(branch, row, merging=merging)
 
     def _note_source(self, branch: Branch, row: int, *, merging: bool) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 
 from asdffs import __version__, registry
 from asdffs.errors import UsageError
+from asdffs.format.layout import Padding
 from asdffs.printable import printable
 
 #: Columns for the names of commands, also where no option is longer.
@@ -235,3 +236,9 @@ class _Version(argparse.Action):
 
         print(f"asdffs {__version__} ({describe_binding(wanted_binding())})")
         parser.exit()
+
+
+def add_padding(parser: argparse.ArgumentParser) -> None:
+    """Add ``--padding``."""
+    text = f"room after the tree: 64K, or 20%% of it (default: {Padding().percent}%%)"
+    parser.add_argument("--padding", metavar="SIZE", help=text)

@@ -146,7 +146,7 @@ def _growth(name: str, text: str, before: Any) -> str:
 
 def _count(name: str, text: str, before: Any) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"open_max={text}: give a number of files, at least 1")
+        raise UsageError(f"{name}={text}: give a number of files, at least 1")
     return int(text)
 
 
@@ -156,7 +156,7 @@ def _idle(name: str, text: str, before: Any) -> float:
     except ValueError:
         seconds = 0.0
     if not _LEAST_IDLE <= seconds <= _MOST_IDLE:
-        raise UsageError(f"idle={text}: give seconds, {_LEAST_IDLE:g} to {_MOST_IDLE:g}")
+        raise UsageError(f"{name}={text}: give seconds, {_LEAST_IDLE:g} to {_MOST_IDLE:g}")
     return seconds
 
 

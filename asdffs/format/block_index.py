@@ -17,8 +17,8 @@ from asdffs.format.constants import BLOCK_PREFIX_SIZE, INDEX_TOKEN, MIN_HEADER_S
 _INDEX = re.compile(
     re.escape(INDEX_TOKEN) + rb"\r?\n(?:%YAML 1\.\d\r?\n)?---([\s\d,\[\]-]*?)\r?\n?\.\.\.(?:\r?\n)?\Z"
 )
-#: A line of YAML with offsets, without its comment.  Hexadecimal numbers are allowed.
-_OFFSETS = re.compile(rb"(?:%.*|(?:---)?[\s\dxXa-fA-F_,\[\]-]*)")
+#: A line of text: what is no index, such as a block, has other bytes.
+_TEXT = re.compile(rb"[\t\r\x20-\x7e]*")
 _INTEGER = re.compile(rb"\d+")
 #: A negative number is not an offset.  The dash of a list item has a space after it.
 _NEGATIVE = re.compile(rb"-\d")
@@ -58,8 +58,8 @@ def find_index_start(tail: bytes) -> int | None:
 def is_removable_index(text: bytes) -> bool:
     """Return whether ``text``, which follows the last block, is an index or the beginning of one.
 
-    An index that asdffs does not accept, because it is stale or has a comment or a hexadecimal number, also
-    counts: a list of offsets holds nothing that is not in the file anyway.  Nothing may follow its end.
+    An index that asdffs does not accept, because it is stale, has a comment or a hexadecimal number, or is no list,
+    also counts: it holds nothing that is not in the file anyway.  Nothing may follow its end.
     """
     first, _, rest = text.partition(b"\n")
     if first.strip() != INDEX_TOKEN:
@@ -71,7 +71,7 @@ def is_removable_index(text: bytes) -> bool:
         place += len(line) + 1
         if line.rstrip() == b"...":
             return not rest[place:].strip()
-        if _OFFSETS.fullmatch(line.partition(b"#")[0]) is None:
+        if _TEXT.fullmatch(line) is None:
             return False
     return False
 

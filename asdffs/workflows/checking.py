@@ -111,8 +111,12 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         doubts = registry.needed_feature("drafts").doubts(text, document.dialect)
         yield from (Finding(Level.WARNING, doubt) for doubt in doubts)
     yield from (Finding(Level.ERROR, f"line {one.line}: {one.sentence}") for one in checked.oddities)
-    yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
+    faults = list(find_faults(document))
+    yield from (Finding(Level.ERROR, str(fault)) for fault in faults)
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
+    for array in arrays:
+        if array.strides is not None and 0 in array.strides and array not in [fault.array for fault in faults]:
+            yield Finding(Level.WARNING, f"line {array.line}: {array.name}: its schema allows no strides of 0")
     for external in find_externals(document, arrays):
         level = Level.NOTE if external.path is None else Level.ERROR
         if external.trouble:
@@ -220,6 +224,9 @@ def _check_stream(document: Document) -> Iterator[Finding]:
         return
     if header is None or not header.streamed:
         return
+    if header.compressed:
+        sentence = "it is streamed and compressed, so nobody can tell where its compressed bytes end"
+        yield Finding(Level.WARNING, sentence, number, document.blocks[number].offset)
     if header.allocated_size or header.used_size or header.data_size:
         sentence = "it is streamed, but its header has sizes, which are ignored; the flag may be damaged"
         yield Finding(Level.NOTE, sentence, number, document.blocks[number].offset)

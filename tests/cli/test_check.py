@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import asdf
@@ -294,3 +296,24 @@ def test_recover_keeps_what_a_killed_mount_held(tmp_path: Path) -> None:
     assert (tmp_path / "data.asdf.rejected-1.yaml").read_bytes().startswith(b"half a thought")
     code, findings, _ = check(path)
     assert (code, {finding["level"] for finding in findings}) == (0, {"note"})
+
+
+def test_a_stride_of_zero_and_a_compressed_stream_are_told(tmp_path: Path) -> None:
+    array = "a: !core/ndarray-1.1.0 {source: 0, shape: [4], datatype: uint8, strides: [0]}\n"
+    stream = b"\xd3BLK" + struct.pack(">HI4sQQQ16s", 48, 1, b"zlib", 0, 0, 0, bytes(16)) + zlib.compress(DATA)
+    path = tmp_path / "a.asdf"
+    path.write_bytes(tree_file(array, [block_bytes(DATA)]))
+    assert check(path)[::2] == (9, "line 6: a: its schema allows no strides of 0")
+    path.write_bytes(tree_file("a: 1\n", [stream], index="absent"))
+    code, _, told = check(path)
+    assert (code, told) == (9, "it is streamed and compressed, so nobody can tell where its compressed bytes end")
+
+
+@pytest.mark.parametrize("text", [b"--- {a: 1}\n...\n", b"---\n[a, b]\n...\n", b"--- some text\n...\n"])
+def test_an_index_that_is_no_list_is_made_anew(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "a.asdf"
+    whole = tree_file("a: 1\n", [block_bytes(DATA)], index="absent")
+    path.write_bytes(whole + b"#ASDF BLOCK INDEX\n%YAML 1.1\n" + text)
+    assert check(path)[::2] == (9, "the block index is wrong")
+    assert check(path, "--repair")[0] == 0
+    assert path.read_bytes().startswith(whole + b"#ASDF BLOCK INDEX\n%YAML 1.1\n--- [")

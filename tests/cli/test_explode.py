@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.arrays import tree_file
 from support.commands import Call, command
 from support.filesystems import KINDS, filesystem
 from support.mounts import asdffs, environment_in, run
@@ -332,3 +333,12 @@ def test_the_library_opens_the_form_of_any_name(tmp_path: Path, name: str) -> No
     (tree,) = (path for path in (tmp_path / "out").iterdir() if not path.stem.endswith("0000"))
     with asdf.open(tree) as found:
         assert found["x"].sum() == 45
+
+
+@pytest.mark.parametrize("source", ["!!int 0", "!!int '0'", "&s 0", "!!int -1"])
+def test_regression_a_source_may_have_a_tag(tmp_path: Path, source: str) -> None:
+    array = f"a: !core/ndarray-1.1.0 {{source: {source}, shape: [4], datatype: uint8, byteorder: little}}\n"
+    (tmp_path / "a.asdf").write_bytes(tree_file(array, [block_bytes(b"abcd")]))
+    assert main(["explode", str(tmp_path / "a.asdf"), str(tmp_path / "out")]) == 0
+    with asdf.open(tmp_path / "out/a.asdf") as found:
+        assert found["a"].tobytes() == b"abcd"

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Final
 
 from asdffs import registry
-from asdffs.cli.arguments import add_json, add_output
+from asdffs.cli.arguments import add_json, add_output, add_padding
 from asdffs.cli.outputs import check_alone, padding_of, write_out
 from asdffs.cli.printing import print_json, say, shown
 from asdffs.cli.state_files import all_mirrors
@@ -38,7 +38,7 @@ of the files may read it.
 """
     parser.add_argument("file", metavar="DIR/STEM.asdf", help="file with the tree")
     parser.add_argument("out", metavar="OUT", help="new file")
-    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    add_padding(parser)
     parser.add_argument("--follow", action="store_true", help="also take blocks of files outside DIR")
     add_output(parser, "OUT if it exists")
     add_json(parser)

@@ -8,7 +8,7 @@ import os
 from contextlib import ExitStack, closing
 from typing import Any, Final
 
-from asdffs.cli.arguments import add_json, add_output, add_outputs, add_remote
+from asdffs.cli.arguments import add_json, add_output, add_outputs, add_padding, add_remote
 from asdffs.cli.outputs import (
     alignment_of,
     check_alone,
@@ -65,7 +65,7 @@ or as zlib, and no checksums of compressed blocks, of which old readers expect o
         "--profile", choices=["cloud", "strict"], help="for reading over a network, or by readers that take little"
     )
     parser.add_argument("--piece-size", metavar="SIZE", help="content of a piece of lz4 (default: 4M; of cloud: 1M)")
-    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    add_padding(parser)
     parser.add_argument("--align", metavar="SIZE", help="start the content of blocks at multiples of SIZE")
     parser.add_argument("--drop-unreferenced", action="store_true", help="drop blocks that no array uses")
     add_output(parser, "OUT if it exists; drop blocks that only unknown objects may use")

@@ -6,10 +6,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from asdffs.document.arrays.selection import Selectable
+
+#: How numbers become grey levels (``pictures``), as the page lists them.
+STRETCHES: Final = ("linear", "zscale", "asinh", "log")
+#: The stretch of a picture if none is chosen.
+USUAL_STRETCH: Final = STRETCHES[0]
 
 
 def thumbnail_of(array: Selectable) -> str:

@@ -45,6 +45,7 @@ from asdffs.errors import (
     UsageError,
     reason_of,
 )
+from asdffs.features.browser import USUAL_STRETCH
 from asdffs.features.browser.contents import children, download, parts_of, search
 from asdffs.features.browser.guard import App, Guard
 from asdffs.features.browser.images import Images, Tile
@@ -187,4 +188,4 @@ def _tile(request: Request) -> Tile:
 
 
 def _style(request: Request) -> tuple[str, str]:
-    return _text(request, "stretch") or "linear", _text(request, "cmap") or "gray"
+    return _text(request, "stretch") or USUAL_STRETCH, _text(request, "cmap") or "gray"

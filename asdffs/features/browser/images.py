@@ -18,11 +18,11 @@ import numpy as np
 
 from asdffs.document.arrays.array import Array
 from asdffs.errors import AsdffsError, UsageError
+from asdffs.features.browser import STRETCHES
 from asdffs.features.browser.contents import view_of
 from asdffs.features.browser.looking import look_at, picture, real
 from asdffs.features.browser.pictures import (
     GREY,
-    STRETCHES,
     coloured,
     complete,
     first_plane,

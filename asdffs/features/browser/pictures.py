@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from asdffs.errors import NotSupportedError, Remedy, UsageError
+from asdffs.features.browser import USUAL_STRETCH
 
 #: For each axis an integer, or a slice with a start, a stop and a step.
 Index = tuple[int | slice, ...]
@@ -28,7 +29,6 @@ Index = tuple[int | slice, ...]
 BARS: Final = 32
 #: Parts of the elements that are black or white, because a few very bright ones would make all others black.
 _ENDS: Final[Mapping[str, tuple[float, float]]] = {"linear": (1, 99), "asinh": (1, 99.9), "log": (1, 99.9)}
-STRETCHES: Final = ("linear", "zscale", "asinh", "log")
 #: Softening of asinh, and exponent of log, as in DS9 and astropy.
 _ASINH: Final = 0.1
 _LOG: Final = 1000.0
@@ -136,7 +136,7 @@ def _bars(finite: np.ndarray[Any, Any], least: float, greatest: float) -> tuple[
     return tuple(map(int, np.bincount(places, minlength=BARS)))
 
 
-def limits_of(values: np.ndarray[Any, Any], stretch: str = "linear") -> tuple[float, float]:
+def limits_of(values: np.ndarray[Any, Any], stretch: str = USUAL_STRETCH) -> tuple[float, float]:
     """Return the numbers that are shown black and white, of the finite elements, by the table above.
 
     They are different, unless there are no two different elements.  Raises ``NotSupportedError`` without astropy.
@@ -159,7 +159,7 @@ def _zscale(finite: np.ndarray[Any, Any]) -> tuple[float, float]:
 
 
 def grey_levels(
-    values: np.ndarray[Any, Any], limits: tuple[float, float], stretch: str = "linear"
+    values: np.ndarray[Any, Any], limits: tuple[float, float], stretch: str = USUAL_STRETCH
 ) -> np.ndarray[Any, Any]:
     """Return uint8: 0 for numbers up to ``limits[0]`` and for NaN, 255 for those from ``limits[1]`` on."""
     low, high = limits

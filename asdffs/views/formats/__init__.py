@@ -1,1 +1,1 @@
-"""The formats of files in ``arrays/``: ``npy`` and ``fits``.  ``fits`` is imported when it is needed."""
+"""The formats of files in ``arrays/``: ``npy``.  ``fits`` is in ``features/fits``."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from asdffs.errors import UsageError
+from asdffs.features.browser import STRETCHES
 from asdffs.features.browser.pictures import (
-    STRETCHES,
     coarser,
     coloured,
     complete,

@@ -26,6 +26,7 @@ from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
+from asdffs.features.browser import STRETCHES, USUAL_STRETCH
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path, name_of, parse_path
 
@@ -70,7 +71,7 @@ pixels, and the statistics are about these; a larger --size reads more.  The fir
     add_file(parser)
     parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index")
     parser.add_argument("--png", metavar="OUT", help="write the picture to OUT")
-    parser.add_argument("--stretch", choices=("linear", "zscale", "asinh", "log"), default="linear", help="of grey")
+    parser.add_argument("--stretch", choices=STRETCHES, default=USUAL_STRETCH, help="of grey")
     parser.add_argument("--cmap", metavar="NAME", default="gray", help="colour map, such as viridis (default: gray)")
     parser.add_argument("--size", metavar="N", type=int, default=1024, help="most pixels of a side (default: 1024)")
     parser.add_argument(

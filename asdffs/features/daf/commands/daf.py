@@ -11,7 +11,7 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.cli.arguments import add_command, add_json, add_output
+from asdffs.cli.arguments import add_command, add_json, add_output, add_padding
 from asdffs.cli.printing import say_or_json, shown
 from asdffs.cli.results import ExitCode
 from asdffs.document.report import Progress
@@ -53,7 +53,7 @@ property is incomplete, nothing is written (exit code 4) unless --keep is given.
     parser.add_argument("file", metavar="STORE", help="directory of the store")
     parser.add_argument("out", metavar="OUT", help="new file")
     parser.add_argument("--keep", action="store_true", help="keep the files of incomplete properties as they are")
-    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    add_padding(parser)
     add_output(parser, "OUT if it exists")
     add_json(parser)
 

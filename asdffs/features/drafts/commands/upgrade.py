@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from asdffs import __version__
-from asdffs.cli.arguments import add_json, add_output, add_outputs
+from asdffs.cli.arguments import add_json, add_output, add_outputs, add_padding
 from asdffs.cli.outputs import check_alone, check_whole, padding_of, write_out
 from asdffs.cli.printing import say, shown
 from asdffs.cli.results import Answer, answer_each, with_outputs
@@ -58,7 +58,7 @@ directory.  The history of the new tree records how blocks were encoded, and the
 """
     add_outputs(parser, "with --check, only files")
     parser.add_argument("--check", action="store_true", help="only show the changes")
-    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    add_padding(parser)
     add_output(parser, "OUT if it exists")
     add_json(parser, "one JSON object, of several files an array")
 
