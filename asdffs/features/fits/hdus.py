@@ -58,6 +58,10 @@ class Header(NamedTuple):
         except ValueError:
             return None
 
+    def flag(self, keyword: str) -> bool:
+        """Return whether the value of ``keyword`` is true."""
+        return self._value(keyword).partition("/")[0].strip() == "T"
+
     def once(self) -> bytes:
         """Return the cards that are read here, each keyword once, as a header of its own."""
         cards = b"".join([*(self.raw[place : place + CARD] for place in self.places.values()), _END])

@@ -33,6 +33,7 @@ from support.fits_files import (
 )
 
 import asdffs
+from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, InUseError, InvalidArrayError, NotAsdfError, NotPermittedError
 from asdffs.features.fits.hdus import encode_sum, sum_of
 from asdffs.storage.backend import read_bytes
@@ -456,3 +457,23 @@ def test_regression_elements_that_are_held_follow_their_extension(tmp_path: Path
             found = read_bytes(held[name].read(0, held[name].size))
             assert found == wanted.astype(np.dtype(held[name].descr)).tobytes()
             assert np.array_equal(document.arrays[name][...], wanted)
+
+
+def test_regression_a_tile_compressed_image_is_called_so(tmp_path: Path) -> None:
+    """Its table has other axes than the image, which were taken for those of the array."""
+    path = tmp_path / "a.fits"
+    write_fits(path)
+    with fits.open(path) as hdus:
+        packed = [
+            fits.CompImageHDU(hdu.data, hdu.header, name=hdu.name)
+            if hdu.name == "SCI" and hdu.ver == 1
+            else hdu.copy()
+            for hdu in hdus
+        ]
+        fits.HDUList(packed).writeto(tmp_path / "b.fits")
+    document = open_document(str(tmp_path / "b.fits"), writable=False)
+    sentences = [finding.sentence for finding in check_document(document, deep=False)]
+    assert any("the FITS extension SCI, is a tile-compressed image" in sentence for sentence in sentences)
+    with pytest.raises(InvalidArrayError, match="tile-compressed"):
+        document.arrays["data"][...]
+    document.close()

@@ -206,6 +206,9 @@ def _region(hdu: Hdu, size: int) -> Region:
     if not axes or hdu.data + max(hdu.length, item * math.prod(axes)) > size:  # GCOUNT may be 0
         what = "has no data" if not axes else "is cut off by the end of the file"
         raise InvalidArrayError(f"its source, the FITS extension {hdu.name or hdu.number}, {what}")
+    if header.flag("ZIMAGE"):  # FITS 4.0, section 10
+        sentence = f"its source, the FITS extension {hdu.name or hdu.number}, is a tile-compressed image"
+        raise InvalidArrayError(f"{sentence}; uncompress it with funpack, or read it with astropy")
     if header.text("XTENSION") in ("BINTABLE", "TABLE", "A3DTABLE"):
         empty = axes[0] == 0 != axes[-1]  # any number of rows
         if len(axes) != 2 or empty or not 0 <= (header.integer("TFIELDS") or 0) <= _MOST_COLUMNS:
