@@ -109,7 +109,9 @@ def __getattr__(name: str) -> Any:
     if name == "daf":
         from asdffs import registry
 
-        return registry.needed_feature("daf")
+        if (daf := registry.feature("daf")) is not None:
+            return daf
+        raise AttributeError("asdffs.daf is a feature that this installation does not have")
     if name in _PLACES:
         import importlib
 

@@ -94,7 +94,9 @@ def needed_feature(name: str) -> Any:
 @functools.cache
 def features() -> tuple[str, ...]:
     """Return the names of the features of this installation, sorted."""
-    found = (name for name in _listed(_FEATURES) if os.path.isfile(os.path.join(_FEATURES, name, "__init__.py")))
+    packages = (f"__init__{end}" for end in all_suffixes())
+    wanted = set(packages)
+    found = (name for name in _listed(_FEATURES) if wanted & set(_listed(os.path.join(_FEATURES, name))))
     return tuple(sorted(found))
 
 
@@ -161,8 +163,7 @@ def _own(kind: Kind) -> Mapping[str, str]:
 def _listed(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError as err:  # a feature, or the core, has no plug-in of this kind
-        _raise_passing(err)
+    except (FileNotFoundError, NotADirectoryError):  # a feature, or the core, has no plug-in of this kind
         return []
 
 
@@ -220,10 +221,10 @@ def _sections(path: str) -> Iterator[tuple[str, dict[str, str]]]:
         _raise_passing(err)
         return
     for section in f"\n{text}".split("\n[")[1:] if _GROUPS in text else ():
-        group, *lines = section.splitlines()
-        named = (line.partition("=") for line in lines if not line.startswith("#"))
+        group, _, lines = section.partition("\n")
+        named = (line.partition("=") for line in lines.splitlines() if not line.startswith("#"))
         if group.startswith(_GROUPS):
-            yield group.rstrip("] \t"), {name.strip(): value.strip() for name, equals, value in named if equals}
+            yield group.rstrip("] \t\r"), {name.strip(): value.strip() for name, equals, value in named if equals}
 
 
 def _raise_passing(err: BaseException) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -182,6 +183,9 @@ def command_names() -> list[str]:
 def command_module(name: str) -> Any:
     """Import the module of a command.  Raises ``UsageError`` if it is of another package and cannot be loaded."""
     found = registry.find("commands", name)
+    if found is not None and not all(hasattr(found, part) for part in ("SUMMARY", "arguments", "run")):
+        registry.note_trouble("commands", name, "it lacks SUMMARY, arguments or run")
+        found = None
     if found is None:
         raise UsageError(f"the command {name} cannot be loaded: {registry.trouble('commands', name)}")
     return found
@@ -212,7 +216,8 @@ def make_parsers(
         summary = _summary(name)
         command = make_parser(commands.add_parser, name, summary, "", help=summary)
         if wanted in (name, None):
-            command_module(name).arguments(command)
+            module = command_module(name)
+            registry.answer("commands", name, functools.partial(module.arguments, command), None)
             command.add_argument("-v", "--verbose", action="store_true", help="say what happens")
     return parser, commands.choices
 
@@ -220,9 +225,13 @@ def make_parsers(
 def _summary(name: str) -> str:
     """Return what a command does, in a few words, without importing the command if it is one of asdffs."""
     if name not in registry.own_names("commands"):
-        return str(getattr(registry.find("commands", name), "SUMMARY", registry.trouble("commands", name)))
-    with open(registry.source_of("commands", name), encoding="utf-8") as source:
-        found = _SUMMARY.search(source.read())
+        shown = str(getattr(registry.find("commands", name), "SUMMARY", registry.trouble("commands", name)))
+        return shown.replace("%", "%%")  # argparse fills these in
+    try:
+        with open(registry.source_of("commands", name), encoding="utf-8") as source:
+            found = _SUMMARY.search(source.read())
+    except FileNotFoundError:  # only compiled modules are installed
+        return str(command_module(name).SUMMARY)
     return str(ast.literal_eval(found[1])) if found else ""
 
 

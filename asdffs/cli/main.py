@@ -52,7 +52,10 @@ def _main(argv: list[str] | None) -> int:
         words = stated_words(sys.argv[1:] if argv is None else argv)
     except AsdffsError as err:
         return failed(None, err)
-    arguments = _parsed(_with_command(words), alone=argv is None)
+    try:
+        arguments = _parsed(_with_command(words), alone=argv is None)
+    except AsdffsError as err:
+        return failed(None, err)
     log_to_the_error_output(logging.INFO if arguments.verbose else logging.WARNING)
     if os.environ.get("ASDFFS_CHECK_LOCKS"):
         check_ranks()

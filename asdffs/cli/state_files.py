@@ -5,7 +5,7 @@ The state home of a user has
     open/NAME/              drafts, scratch, report, log and old trees of a file that is open, or was at a crash; and
                             the note ``holder`` about the process
     closed/IDENTITY/NAME/   what of it stays when the file is closed: report, log and old trees
-    mirrors/IDENTITY/       records of exploded forms (``features/watch/mirror_record``)
+    mirrors/IDENTITY/       records of exploded forms (``features/watch``)
 
 NAME is the identity and a random part.  A directory is renamed from ``closed`` to ``open`` and back by the process
 that has locked the file ``lock`` in it.  That process has the lock of the ASDF file, too.  The note ``file`` says to

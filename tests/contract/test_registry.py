@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from support.plugins import install
 
 from asdffs import registry
+
+ROOT = Path(registry.__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +96,58 @@ def test_what_is_not_imported_at_the_start(module: str, unwanted: set[str]) -> N
     script = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not unwanted & set(done.stdout.split())
+
+
+def test_an_error_that_may_pass_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that cannot be listed just now is not one without plug-ins."""
+    registry._own.cache_clear()
+    registry.own_names.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(registry.os, "listdir", mock.Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        with pytest.raises(OSError, match="Input/output"):
+            registry.own_names("codecs")
+    assert "zlib" in registry.own_names("codecs")
+
+
+CUT_OFF = ["[asdffs.codecs]\nx = packed:A\n[", "[", "[asdffs.\n", "[asdffs.views]", "asdffs.\n["]
+
+
+@pytest.mark.parametrize("text", CUT_OFF)
+def test_entry_points_that_are_cut_off(place: Path, text: str) -> None:
+    describe(place, "cut", text)
+    assert set(registry.foreign("codecs")) <= {"x"}
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("raise RuntimeError('50% broken')", "the command odd cannot be loaded: RuntimeError: 50% broken"),
+        ("PLUGIN = 5", "it lacks SUMMARY, arguments or run"),
+    ],
+)
+def test_a_command_of_another_package_that_fails(tmp_path: Path, module: str, sentence: str) -> None:
+    install(tmp_path, "oddities", module, {"commands": "odd"})
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    for words, code in ((["--help"], 0), (["odd"], 2), (["get", "--help"], 0)):
+        done = subprocess.run(
+            [sys.executable, "-m", "asdffs", *words], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert (sentence in done.stderr) == (words == ["odd"]), done.stderr
+
+
+def test_a_command_of_another_package(tmp_path: Path) -> None:
+    module = "SUMMARY = 'count to 100%'\ndef arguments(parser):\n    parser.add_argument('n')\n"
+    module += "def run(arguments):\n    print(arguments.n)\n    return 0\n"
+    install(tmp_path, "counting", module, {"commands": "count"}, plugin="")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    for words, said in (
+        (["--help"], "count to 100%"),
+        (["count", "7"], "7\n"),
+        (["count", "--help"], "count to 100%"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "asdffs", *words], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, said in done.stdout) == (0, True), done.stderr

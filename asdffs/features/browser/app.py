@@ -102,14 +102,17 @@ def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
     An answer is a picture (the bytes of a PNG image), what JSON can hold, or a whole response.
     """
 
-    async def endpoint(request: Request) -> Response:
-        try:
-            found = await run_in_threadpool(answer, request)
-        except (AsdffsError, OSError, ValueError) as err:
-            return _refusal(err)
+    def response(request: Request) -> Response:
+        found = answer(request)
         if isinstance(found, Response):
             return found
         return Response(found, media_type="image/png") if isinstance(found, bytes) else _json(found)
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await run_in_threadpool(response, request)
+        except (AsdffsError, OSError, ValueError) as err:
+            return _refusal(err)
 
     return endpoint
 
