@@ -178,7 +178,8 @@ class Mirror:
         return self._signature(name)
 
     def _refuse(self, name: str, err: Exception) -> None:
-        """Remember why ``name`` could not be carried, and log it once."""
+        """Remember why ``name`` could not be carried, and log it once.  Nobody has its content but the directory."""
+        self.seen.pop(name, None)
         text = err.strerror if isinstance(err, OSError) and err.strerror else self._document.report.tell(err)
         sentence = text if isinstance(err, AsdffsError) and err.path else f"{self.folder.path(name)}: {text}"
         if self.trouble.get(name) != sentence:
