@@ -38,6 +38,8 @@ _STORED_AS_IS = 0x2
 _DO_NOT_SPLIT = 0x10
 _LARGEST = (1 << 31) - 17  # BLOSC_MAX_BUFFERSIZE
 _AT_ONCE = 1 << 22
+#: The least content of one of several buffers that are encoded.
+_LEAST = 1 << 16
 #: The library makes blocks of 16 KiB to a few MiB.  These limits refuse buffers that are far from that.
 _MOST_BLOCKS = 1 << 18
 _LARGEST_BLOCK = 1 << 26
@@ -151,7 +153,7 @@ class BlscPieces(Blsc):
         bits, whole = self.flags & _BITS_SHUFFLED, self.flags & _SHUFFLED
         shuffle = blosc.BITSHUFFLE if bits else blosc.SHUFFLE if whole else blosc.NOSHUFFLE
         name = _INNER[min(self.flags >> 5, len(_INNER) - 1)]
-        for piece in pieces(content, length=max(1, self.piece)):
+        for piece in pieces(content, length=min(max(self.piece, _LEAST), _AT_ONCE)):
             buffer = blosc.compress(piece, typesize=max(1, self.item), clevel=1, shuffle=shuffle, cname=name)
             yield _PREFIX.pack(len(buffer)) + buffer
 

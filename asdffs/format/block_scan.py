@@ -28,7 +28,7 @@ FIRST_PIECE = 1 << 16
 #: Bytes of the magic and the header that most blocks have.
 _USUAL_HEADER = BLOCK_PREFIX_SIZE + FORM_48.size
 #: The most magics at which a block of a dialect with two magics is looked for.
-_MOST_MAGICS = 1 << 12
+_MOST_MAGICS = 64
 #: Largest piece read at once, in bytes.
 LARGEST_PIECE = 1 << 22
 #: Longest run of NULs after the index, in bytes.  After more of them the index is not found.
@@ -272,10 +272,11 @@ def scan_magic(size: int, end: int, window: Window, rules: BlockRules) -> Scan[i
     return window.start + found if found >= 0 else None
 
 
-def scan_sound(size: int, first: int, rules: BlockRules) -> Scan[int]:
+def scan_sound(size: int, first: int, window: Window, rules: BlockRules) -> Scan[int]:
     """Return the offset of the first block with a sound header; ``first``, where a magic is, if there is none.
 
     Where a dialect has two magics, the padding may have the one that the blocks of the file do not have.
+    ``window``: has the magic at ``first``; it only moves on, so no byte is read twice for the search.
     """
     place: int | None = first
     for _ in range(_MOST_MAGICS):
@@ -285,7 +286,7 @@ def scan_sound(size: int, first: int, rules: BlockRules) -> Scan[int]:
         # the used bytes count, not the allocation: one that ends behind the file must not hide the block
         if header is not None and (header.streamed or place + header.full_size + header.used_size <= size):
             return place
-        place = yield from scan_magic(size, place + 1, Window(place + 1, bytearray()), rules)
+        place = yield from scan_magic(size, place + 1, window, rules)
     return first
 
 

@@ -96,7 +96,7 @@ def _scan_tree(size: int, header: Header, start: int, text: bytes, rules: BlockR
     end += window.start
     first_block = yield from scan_magic(size, end, window, rules)
     if first_block is not None and len(rules.magics) > 1:
-        first_block = yield from scan_sound(size, first_block, rules)
+        first_block = yield from scan_sound(size, first_block, window, rules)
     return _Text(header, start, end, first_block, rules)
 
 

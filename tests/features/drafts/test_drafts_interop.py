@@ -28,6 +28,7 @@ import asdffs
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import (
+    AsdffsError,
     DamagedBlockError,
     InvalidTreeError,
     NotAsdfError,
@@ -36,7 +37,9 @@ from asdffs.errors import (
     ReadOnlyError,
     Remedy,
 )
-from asdffs.features.drafts.dialects.draft_2014 import FORM_36, FORM_40, FORM_44
+from asdffs.features.drafts.dialects.draft_2014 import FORM_36, FORM_40, FORM_44, PLUGIN
+from asdffs.format.block_scan import drive
+from asdffs.format.scanner import scan_layout
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.checking import Level, check_document
@@ -600,3 +603,36 @@ def test_what_the_drafts_want_of_a_tree_is_told(head: bytes, old: bytes, new: by
         _, document = opened(text)
         assert any(sentence in finding.sentence for finding in check_document(document, deep=False)) is expected
         document.close()
+
+
+def test_many_false_magics_are_not_read_again_and_again() -> None:
+    padding = bytes(5 << 20) + b"\xd3BLK" * 5000 + bytes(1 << 20)
+    whole = draft(ARRAY, block_44(ITEMS, magic=b"\x89BLK"), head=HEAD_2014, padding=padding)
+    count = 0
+
+    def read(offset: int, length: int) -> bytes:
+        nonlocal count
+        count += min(length, len(whole) - offset)
+        return whole[offset : offset + length]
+
+    drive(scan_layout(len(whole), lambda header: PLUGIN.rules), read)
+    assert count < 3 * len(whole)
+
+
+TILE = b"[tile, {shape: [1, 8388608], original_shape: [1, 8388608], item_size: 8}], "
+
+
+@pytest.mark.parametrize(
+    ("chunk", "reason"),
+    [
+        (b"[" + TILE * 60 + b"]", "too much memory"),
+        (b"[" + b"a," * 20_000 + b"]", "thousands of values"),
+        (b"[[zlib, {x: [" + b"1," * 20_000 + b"]}]]", "thousands of values"),
+    ],
+)
+def test_a_chain_cannot_cost_much(chunk: bytes, reason: str) -> None:
+    stored = chunk + b"\n...\n" + zlib.compress(ITEMS)
+    _, document = opened(draft(ARRAY, block_36(stored, len(ITEMS))))
+    with pytest.raises(AsdffsError, match=reason):
+        document.blocks[0].read_at(0, 1)
+    document.close()

@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from asdffs.codecs.base import Chaining, Encoding, Source, pieces
+from asdffs.codecs.base import LARGEST_PART, Chaining, Encoding, Source, pieces
 from asdffs.errors import InvalidTreeError
 from asdffs.features.drafts.encodings import LOSSY, STEPS, ChainStep, Quantize, Tile
 from asdffs.format.constants import CHAIN
 
-#: Most encodings of a chain.  Each can decode to a thousand times as many bytes, so the number is limited.
+#: Most encodings of a chain, and bytes of memory that they may need together: each keeps some parts.
 _MOST: Final = 64
+_MOST_MEMORY: Final = 4 * LARGEST_PART
 #: Most bytes of a chunk, and of the piece of a block in which its end is looked for first.
 _LONGEST: Final = 1 << 20
 _USUAL: Final = 1 << 12
@@ -146,7 +147,10 @@ class Chain(Encoding):
         places = [STEPS[entry.name][0] for entry in self.entries]
         if places != sorted(places) or places.count(1) > 1:
             raise ValueError(f"the encodings {self.name} cannot follow each other in this order")
-        return tuple(STEPS[entry.name][1](entry.arguments) for entry in self.entries)
+        steps = tuple(STEPS[entry.name][1](entry.arguments) for entry in self.entries)
+        if sum(step.memory for step in steps) > _MOST_MEMORY:
+            raise ValueError("its encodings need too much memory together")
+        return steps
 
 
 class Chains(Chaining):
@@ -193,13 +197,16 @@ class Chains(Chaining):
 def _entries_of(chunk: bytes) -> tuple[_Entry, ...]:
     """Return the entries of a chunk of YAML.  Raises ``ValueError`` with the reason if it is not a chain."""
     from asdffs.tree.lookups import plain  # few blocks are chains
-    from asdffs.tree.tape import Tape
+    from asdffs.tree.tape import StoppedError, Tape
     from asdffs.tree.values import Nodes, fault_at, scalar_rows
 
+    asked = iter((True,))  # the tape asks again after some thousand values
     try:
-        tape = Tape(chunk)
+        tape = Tape(chunk, lambda: next(asked, False))
     except InvalidTreeError as err:
         raise ValueError("its chain of encodings is not YAML") from err
+    except StoppedError as err:
+        raise ValueError("its chain of encodings has thousands of values") from err
     if any(fault_at(tape, row) for row in scalar_rows(tape)):
         raise ValueError("its chain of encodings is not YAML")
     if tape.anchors:
