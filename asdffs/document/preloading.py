@@ -130,6 +130,7 @@ _MODULES: Final = (
     "asdffs.document.blocks.steps",
     "asdffs.document.saves.keeping",
     "asdffs.document.tree_fit",
+    "asdffs.document.writers",
     "asdffs.storage.growth",
     "asdffs.storage.journal",
     "asdffs.arrays.outline",

@@ -70,7 +70,10 @@ def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> t
         from asdffs.storage.urls import RemoteOptions
 
         registry.needed_feature("remote")
-        opener = next(one for one in registry.each("backends") if path.partition("://")[0].lower() in one.schemes)
+        scheme = path.partition("://")[0].lower()
+        opener = next((one for one in registry.each("backends") if scheme in one.schemes), None)
+        if opener is None:
+            raise UsageError(f"no backend of this installation opens {scheme}:// files", path=shown_url(path))
         folder = opener(path, remote or RemoteOptions(), scheduler)
         return folder, folder.name
     directory, name = resolve(path)
@@ -165,8 +168,10 @@ def _is_claimed(name: str, container: Container, head: bytes) -> bool:
 
 def _find_dialect(header: Header) -> Dialect:
     for name in registry.names("dialects"):
-        found: Dialect | None = registry.find("dialects", name)
-        if found is not None and _claims(name, found, header):
+        found = registry.find("dialects", name)
+        if found is not None and not isinstance(found, Dialect):
+            registry.note_trouble("dialects", name, "it is no subclass of asdffs.dialects.base.Dialect")
+        elif found is not None and _claims(name, found, header):
             return found
     version = ".".join(map(str, header.version))
     token = header.token.decode()

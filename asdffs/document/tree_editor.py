@@ -86,10 +86,13 @@ class TreeEditor:
         """Return whether the MD5 of a compressed block is that of its content in this file.  Raises ``OSError``."""
         from asdffs.document.writers import sums_content  # only who writes compressed blocks asks
 
-        if self._summed is None or self._summed[0] != self.version:
+        version = self.version  # another one may be committed while the text is parsed
+        if self._summed is None or self._summed[0] != version:
             text = self.text()
             with self._scheduler.waiting():
-                self._summed = self.version, sums_content(text)
+                found = sums_content(text)
+            self._summed = version, found
+            return found
         return self._summed[1]
 
     def arrays(self) -> tuple[Ndarray, ...]:

@@ -12,7 +12,7 @@ from asdffs.tree.tape import SCALAR, Tape
 #: Library -> the first version whose MD5 of a compressed block is that of the stored bytes, as the standard says.
 #: Before, it is that of the content, and a reader that checks it refuses another one.
 _SUMS_STORED: Final = {"asdf": (5, 3)}
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?!\d)")
 _KEY: Final = b"asdf_library"
 
 

@@ -125,7 +125,7 @@ class Invalidator:
         self._inside = inside
         self._dropper = dropper
         self._notice = 0
-        self._drops: set[int] = set()
+        self._drops: dict[int, Node] = {}
         self.behind = False
 
     def prepare(self) -> None:
@@ -136,20 +136,20 @@ class Invalidator:
         """See ``Kernel``."""
         if known := [node.inode for node in nodes if node.inode]:
             self._notice = self._notifications.tell(known)
-        self._drops = self._dropper.undone(self._drops)
+        undone = self._dropper.undone(set(self._drops))
+        self._drops = {ticket: node for ticket, node in self._drops.items() if ticket in undone}
         for node, has_pages in nodes.items():
             if has_pages and node.opens and node.path:
-                ticket = self._dropper.add(Order(self._path(node)))
-                # never wait for the author: its pages are locked until its request is answered
-                self._drops |= {ticket} if node is not author else set()
+                self._drops[self._dropper.add(Order(self._path(node)))] = node
         self.behind = True
         self._await_notice()
-        if wait and self._drops:
-            drops = set(self._drops)  # those of other requests, too
+        # those of other requests, too; never of the author: its pages are locked until its request is answered
+        drops = {ticket for ticket, node in self._drops.items() if node is not author}
+        if wait and drops:
             with self._loop.waiting(soon=True):
                 self._dropper.wait(drops, _MMAP_PATIENCE)
-            self._drops -= drops
-        self.behind = bool(self._drops)
+            self._drops = {ticket: node for ticket, node in self._drops.items() if ticket not in drops}
+        self.behind = bool(self._drops) or not self._notifications.wait(self._notice, 0)
 
     def _await_notice(self) -> None:
         """Wait for all notifications; after a moment let others be answered, because the kernel may wait for them."""

@@ -119,7 +119,7 @@ class Session:
     def forget_attributes(self, node: int) -> bool:
         """Make the kernel drop its cached attributes of a node; return whether it knows that node.
 
-        It affects no pages and no names, but waits for a file that the kernel is just forgetting (``notifications``).
+        It affects no pages and no names, but waits for a file that the kernel is just forgetting (``invalidate``).
         """
         return self.send(attributes_notice(node))
 

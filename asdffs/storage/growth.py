@@ -200,6 +200,8 @@ def clone(file: OpenFile, plan: Plan) -> MovableBackend:
 def copy(file: OpenFile, plan: Plan) -> MovableBackend:
     """Make a new file with copies of the blocks.  Raises ``Unsuitable``, and the errors of ``open_gap``."""
     move = plan.checked_move
+    if why := file.folder.why_kept(file.backend.name):  # else more room on the disk would seem to help
+        raise Unsuitable(why)
     needed, free = plan.new_size + _MARGIN, file.folder.free()
     if free < needed:
         raise OSError(errno.ENOSPC, f"a copy needs {needed} bytes, and {free} are free")

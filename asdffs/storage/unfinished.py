@@ -40,7 +40,7 @@ def belongs(backend: MovableBackend, record: Record) -> bool:
     if record.gap is None:
         return _witnessed(backend, record, 0) and _all_old_or_new(backend, record.images)
     if record.gap.kind is Kind.SHIFT:
-        return True
+        return _all_old_or_new(backend, [image for image in record.images if image.before])
     position, _ = locate(backend, record, record.gap)
     if position is Position.NEW:
         return _witnessed(backend, record, record.gap.length) and _all_old_or_new(backend, record.images)
@@ -68,7 +68,7 @@ def _refuse_shift(gap: Gap) -> None:
     if gap.kind is Kind.SHIFT:
         raise RecoveryError(
             "an earlier version of asdffs was interrupted while it moved the blocks, and only that version can "
-            "complete it; open the file with it once"
+            "complete it; open the file with it once, or move the journal beside the file away if the file is another"
         )
 
 

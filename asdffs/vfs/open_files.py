@@ -61,8 +61,9 @@ class OpenFiles:
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
+        direct = write and self._pages.opening(node)  # it may wait, and the file be read again meanwhile
         snapshot, generation = node.file.snapshot(), self.document.generation
-        handle = self._opened(node, write=write, snapshot=snapshot, generation=generation)
+        handle = self._opened(Handle(node, writable=write, snapshot=snapshot, generation=generation, direct=direct))
         if node is self.staging.node and not truncate:
             self.staging.seen()
         if truncate and write:
@@ -73,13 +74,11 @@ class OpenFiles:
                 raise
         return handle
 
-    def _opened(self, node: FileNode, *, write: bool, snapshot: bytes | None = None, generation: int) -> int:
+    def _opened(self, opened: Handle) -> int:
         """Add an open file to the table, and return the number of its handle."""
-        direct = write and self._pages.opening(node)
-        opened = Handle(node, writable=write, snapshot=snapshot, generation=generation, direct=direct)
-        self._coherence.learn(node)
+        self._coherence.learn(opened.node)
         handle = self._handles.add(opened)
-        if self._coherence.has_open_sibling(node):
+        if self._coherence.has_open_sibling(opened.node):
             self._kernel.prepare()
         return handle
 
@@ -90,8 +89,9 @@ class OpenFiles:
         """
         self.foreign.look()
         node = self.names.create(folder, name, mode, by)
+        direct = self._pages.opening(node)
         generation = self.staging.base if node is self.staging.node else self.document.generation
-        return node, self._opened(node, write=True, generation=generation)
+        return node, self._opened(Handle(node, writable=True, generation=generation, direct=direct))
 
     # -- reads and writes -----------------------------------------------------
 

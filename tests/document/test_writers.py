@@ -27,6 +27,7 @@ START = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf
         ("{name: asdf, version: 6.0.0}", False),
         ("{name: asdf, version: 10.0.0}", False),
         ("{name: asdf, version: unknown}", False),
+        ("{name: asdf, version: '" + "1" * 5000 + ".1'}", False),
         ("{name: 'ASDF.jl', version: 2.0.0}", False),
         ("{name: [asdf], version: 4.5.0}", False),
         ("4.5.0", False),

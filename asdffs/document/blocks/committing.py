@@ -153,10 +153,18 @@ class BlockCommitter:
             except ValueError as err:
                 raise NotSupportedError(str(err), block=number) from err
         found = digest.digest()
-        if codec is not None and self._reader.sums_content():
-            with scheduler.waiting():
-                found = digest_of(source.read, content.size, lambda: False, lambda _: None) or found
+        if codec is not None and self._editor.has_checksum(number) and self._reader.sums_content():
+            found = self._digest_of(number, source, needed=needed)
         return Encoded(payload, codec.id if codec is not None else NO_COMPRESSION, content.size, found)
+
+    def _digest_of(self, number: int, source: Readable, *, needed: bool) -> bytes:
+        """Return the MD5 of the content of a block.  ``needed`` and errors: see ``_encode``."""
+        scheduler = self._scheduler
+        with self._reader.progress.over("checksum", source.size, number) as step, scheduler.waiting():
+            found = digest_of(source.read, source.size, lambda: scheduler.stopping and not needed, step)
+        if found is None:
+            raise AbandonedError("the mount is ending, so the block was not changed", block=number)
+        return found
 
     def _overwrite(self, number: int, make: Callable[[Payload], Encoded], *, same: bool) -> None:
         """Overwrite the block with what ``make`` encodes into a payload; ``same``: see ``_note_committed``."""
@@ -180,7 +188,7 @@ class BlockCommitter:
 
         Under its lock.
         """
-        if self._reader.sums_content() and self._table.header(number).verifiable:
+        if self._editor.has_checksum(number) and self._reader.sums_content():
             return False  # its checksum is that of all of the content
         with self._change:  # else a change of another block would look like another program's
             self._transaction.check_unchanged()  # else another program's bytes would be decoded

@@ -195,13 +195,17 @@ class BlockEditor:
             edit = self._edits[number]
             edit.kept, edit.fresh = size, min(edit.fresh, size)
 
+    def has_checksum(self, number: int) -> bool:
+        """Return whether the block has a checksum, or gets one when the file is finished."""
+        edit = self._edits.get(number)
+        return self._table.header(number).verifiable or (edit is not None and edit.checksum)
+
     def put_encoded(self, number: int, encoded: Encoded) -> int:
         """Overwrite the block with encoded content, durably.
 
         Return the allocation in bytes, for ``return_room``.  Raises as ``Allocation.put_encoded``.
         """
-        header, edit = self._table.header(number), self._edits.get(number)
-        had = header.verifiable or (edit is not None and edit.checksum)
+        edit, had = self._edits.get(number), self.has_checksum(number)
         checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
         with self._progress.over("storing", encoded.payload.size, number) as step:
             self._room.put_encoded(number, encoded, checksum, step)
@@ -213,9 +217,8 @@ class BlockEditor:
 
         ``slots`` and errors: see ``Allocation.put_slots``.
         """
-        header, edit = self._table.header(number), self._edits.get(number)
-        self.check_writable(number, header)
-        had = header.verifiable or (edit is not None and edit.checksum)
+        self.check_writable(number, self._table.header(number))
+        had = self.has_checksum(number)
         self._room.put_slots(number, slots)
         header = self._table.header(number)
         allocated = header.allocated_size
