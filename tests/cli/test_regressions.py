@@ -127,9 +127,8 @@ def test_what_follows_the_blocks_is_not_dropped(tmp_path: Path, call: Call, tail
 def test_sources_written_otherwise_are_seen(tmp_path: Path, call: Call, source: str) -> None:
     path = write(tmp_path / "data.asdf", f"a: {nd(source)}\n", b"one", b"two", b"abc")
     done = call("explode", path, tmp_path / "parts")
-    assert done.code == (4 if source.startswith("!!int") else 0), "a URI cannot have the tag of an integer"
-    if done.code == 0:
-        assert arrays(tmp_path / "parts/data.asdf") == {"a": b"abc"}
+    assert done.code == 0, done.err
+    assert arrays(tmp_path / "parts/data.asdf") == {"a": b"abc"}
     assert call("repack", "--drop-unreferenced", path).code == 0
     assert arrays(path) == {"a": b"abc"}
 
