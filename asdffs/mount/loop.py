@@ -159,8 +159,10 @@ class Loop:
 
     # -- Scheduler -------------------------------------------------------------
 
-    #: See ``Scheduler``: code that answers a request or was posted holds the main lock.
-    held = True
+    @property
+    def held(self) -> bool:
+        """See ``Scheduler``: code that answers a request or was posted holds the main lock, except while it waits."""
+        return not self._parked[threading.get_ident()]
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
         """See ``Scheduler``."""
@@ -189,8 +191,13 @@ class Loop:
         if self._session is None:
             yield
             return
+        me = threading.get_ident()
         with self.lock:
-            yield
+            self._parked[me] -= 1
+            try:
+                yield
+            finally:
+                self._parked[me] += 1
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
         """See ``Scheduler``."""
