@@ -43,6 +43,7 @@ class Remedy(enum.Enum):
     RECOMPRESS = enum.auto()
     RECOVER = enum.auto()
     REPORT = enum.auto()
+    SERVER = enum.auto()
     STORED_BYTES = enum.auto()
     UMOUNT = enum.auto()
     UPGRADE = enum.auto()
@@ -150,6 +151,10 @@ class MissingValueError(AsdffsError):
 
 class InvalidArrayError(AsdffsError):
     """An array cannot be shown as the tree describes it; ``line`` is its place in the tree."""
+
+
+class NotFollowedError(InvalidArrayError):
+    """A source or a reference leads to a place to which asdffs does not go."""
 
 
 class InvalidStoreError(AsdffsError):

@@ -117,6 +117,12 @@ def add_remote(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--endpoint", metavar="URL", help="of an object store that is not the provider's own")
     group.add_argument("--region", metavar="NAME", help="of a bucket")
     group.add_argument("--timeout", metavar="SECONDS", help="give up a read after so long (default: 60)")
+    group.add_argument(
+        "--follow",
+        metavar="HOST[:PORT]",
+        action="append",
+        help="read what a local file refers to on this web server; may be repeated",
+    )
     group.add_argument("--no-cache", action="store_true", help="keep nothing for later commands")
     group.add_argument(
         "--whole-max", metavar="SIZE", help="largest download if a server sends no parts (default: 1G)"

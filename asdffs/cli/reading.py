@@ -35,7 +35,8 @@ def remote_of(arguments: argparse.Namespace, chosen: RemoteOptions | None = None
     """
     chosen = chosen or RemoteOptions()
     for name in SETTINGS:
-        if (text := getattr(arguments, name, None)) is not None:
+        stated = getattr(arguments, name, None)
+        for text in stated if isinstance(stated, list) else [stated] if stated is not None else []:
             chosen = with_setting(chosen, name, text)
     anonymous, cache = chosen.anonymous or arguments.anonymous, chosen.cache and not arguments.no_cache
     return chosen._replace(anonymous=anonymous, cache=cache)

@@ -129,6 +129,7 @@ WORDS: Final = {
     Remedy.RECOMPRESS: "'asdffs block {file} {block} --compression zlib' stores them otherwise",
     Remedy.RECOVER: "'asdffs recover {file}' does so now",
     Remedy.REPORT: "-v shows where; please report it",
+    Remedy.SERVER: "--follow HOST[:PORT], or -o follow= of a mount, follows those on that server",
     Remedy.STORED_BYTES: "'asdffs block {file} {block} --stored' prints what is left of it",
     Remedy.UMOUNT: "or first run 'asdffs umount {file}'",
     Remedy.UPGRADE: "'asdffs upgrade {file} OUT' writes a new file",

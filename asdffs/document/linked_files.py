@@ -10,9 +10,10 @@ The caller holds the main lock.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 from asdffs.arrays.branch import Branch
@@ -23,19 +24,24 @@ from asdffs.errors import (
     AsdffsError,
     InvalidArrayError,
     MissingFileError,
+    NotFollowedError,
     NotPermittedError,
     NotSupportedError,
+    Remedy,
     reason_of,
 )
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import ReadFolder, Signature
 from asdffs.storage.mount_table import OWN, outside
+from asdffs.storage.urls import is_remote, joined_url, parse_url
 from asdffs.tree.paths import Path
 
 logger = logging.getLogger(__name__)
 
 #: The largest number of linked files that are open for one document: each uses a file descriptor.
 _MOST: Final = 256
+#: Characters of a URI in a sentence.
+_SHOWN: Final = 60
 #: The largest number of references that are followed from one file to the next.
 _FARTHEST: Final = 20
 
@@ -45,6 +51,10 @@ class OtherFile(Protocol):
 
     path: str
     outlines: Outlines
+
+    @property
+    def location(self) -> str:
+        """The path, or the whole URL."""
 
     @property
     def folder(self) -> ReadFolder:
@@ -72,6 +82,7 @@ class LinkedFiles(Generic[F]):
 
     ``others``: None if only this user sees what the files have; else only such files are followed as all may read who
     may read ``root``, and ``others`` has permission bits besides those of ``root`` (``storage/permissions``).
+    ``servers``: those to which local files may lead, ``HOST`` or ``HOST:PORT``.
     """
 
     def __init__(
@@ -80,11 +91,13 @@ class LinkedFiles(Generic[F]):
         open_other: Callable[[str, LinkedFiles[F]], F],
         scheduler: Scheduler,
         others: int | None = None,
+        servers: Collection[str] = (),
     ) -> None:
         self._root = root
         self._open_other = open_other
         self._scheduler = scheduler
         self._others = others
+        self._servers = servers
         self._opened: dict[str, F] = {}
         self._opening = RankedLock(scheduler, Rank.LINKED_FILES)
         self._told: set[str] = set()
@@ -92,23 +105,38 @@ class LinkedFiles(Generic[F]):
     def find(self, uri: str, base: F) -> F:
         """Return the file to which ``uri``, without a fragment, refers in the file ``base``, as it is now.
 
-        Raises ``InvalidArrayError`` with the reason if that file cannot be read.
+        Raises ``NotFollowedError``, or ``InvalidArrayError`` with the reason if that file cannot be read.
         """
-        path = resolve(uri, base.path)
-        if path is None:
-            raise InvalidArrayError(f"{uri[:60]!r} is not a file on this machine, and is not followed")
+        place = self.place(uri, base.location)
         try:
-            return self.at(path)
+            return self.at(place)
         except (AsdffsError, OSError, ValueError) as err:
-            raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {reason_of(err)}") from err
+            raise InvalidArrayError(f"{_shown(uri)} cannot be read: {reason_of(err)}") from err
 
-    def at(self, path: str) -> F:
-        """Return the file at the absolute path ``path``, as it is now.  Raises ``AsdffsError``, ``OSError``."""
-        with self._scheduler.waiting():  # it may be on a network
-            real = outside(path, OWN)
-        if real is None:  # a daemon that reads from its own mount waits for ever; so do two that read from each other
-            raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
-        if real == self._root.path:
+    def place(self, uri: str, base: str) -> str:
+        """Return the path or the URL to which ``uri`` refers in the file at ``base``, a path or a whole URL.
+
+        Raises ``NotFollowedError``.
+        """
+        return place_of(uri, base, self._servers)
+
+    @contextlib.contextmanager
+    def visited(self, place: str) -> Iterator[F]:
+        """Keep the file at ``place`` open inside the block, so a look at many files needs few descriptors.
+
+        Raises as ``at``.
+        """
+        before = set(self._opened)
+        try:
+            yield self.at(place)
+        finally:
+            for new in self._opened.keys() - before:
+                self._opened.pop(new).close()
+
+    def at(self, place: str) -> F:
+        """Return the file at an absolute path or a whole URL, as it is now.  Raises ``AsdffsError``, ``OSError``."""
+        real = place if is_remote(place) else self._outside(place)
+        if real == self._root.location:
             return self._root
         if real not in self._opened:
             with self._opening:
@@ -121,6 +149,14 @@ class LinkedFiles(Generic[F]):
         self._check_readers(found)
         return found
 
+    def _outside(self, path: str) -> str:
+        """Return the real path of a file that no daemon of asdffs serves, or raise ``NotSupportedError``."""
+        with self._scheduler.waiting():  # it may be on a network
+            real = outside(path, OWN)
+        if real is None:  # a daemon that reads from its own mount waits for ever; so do two that read from each other
+            raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
+        return real
+
     def _check_readers(self, found: F) -> None:
         """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
         if self._others is None:
@@ -128,7 +164,9 @@ class LinkedFiles(Generic[F]):
         from asdffs.storage.permissions import may_all_read  # most mounts are for one user
 
         root = self._root.signature.access
-        if not may_all_read(found.signature.access, found.folder.whereabouts(), root, self._others):
+        if is_remote(found.location) or not may_all_read(
+            found.signature.access, found.folder.whereabouts(), root, self._others
+        ):
             sentence = "is not followed, because other users may use the mount, and may not all read this file"
             raise NotPermittedError(sentence, path=found.path)
 
@@ -153,7 +191,7 @@ class LinkedFiles(Generic[F]):
         """
         if document is self._root:
             return functools.partial(document.outlines.branch, path)
-        return functools.partial(self._branch_at, document.path, path)
+        return functools.partial(self._branch_at, document.location, path)
 
     def _branch_at(self, file: str, path: Path) -> Branch:
         """Return the branch at ``path`` of ``file``.  Raises ``KeyError`` if the tree no longer has it."""
@@ -175,6 +213,35 @@ class LinkedFiles(Generic[F]):
 
     def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:
-            raise NotSupportedError(f"is not opened, because the tree refers to more than {_MOST} files", path=path)
+            raise NotSupportedError(f"is not opened, because the tree refers to more than {_MOST} files")
         with self._scheduler.waiting():  # it may be on a network
             return self._open_other(path, self)
+
+
+def place_of(uri: str, base: str, servers: Collection[str]) -> str:
+    """Return the path or the URL of the file to which ``uri`` refers in the file at ``base``, a path or a whole URL.
+
+    A local file leads to files of this machine and of ``servers``; a remote file to files of its own server.  Raises
+    ``NotFollowedError``.
+    """
+    path = resolve(uri, base)
+    if path is not None:
+        return path
+    try:
+        url = parse_url(joined_url(base, uri) if is_remote(base) else uri)
+    except (AsdffsError, ValueError) as err:
+        raise NotFollowedError(f"{_shown(uri)} is not a file on this machine, and is not followed") from err
+    if is_remote(base):
+        home = parse_url(base)
+        if (url.scheme, url.server) != (home.scheme, home.server):
+            raise NotFollowedError(f"{_shown(uri)} is not on the server of this file, and is not followed")
+    elif not url.is_web:
+        raise NotFollowedError(f"{_shown(uri)} is neither on this machine nor on a web server, and is not followed")
+    elif url.server not in servers:
+        sentence = f"{_shown(url.shown)} is on the server {url.server}, and is not followed"
+        raise NotFollowedError(sentence, remedy=Remedy.SERVER)
+    return url.text
+
+
+def _shown(uri: str) -> str:
+    return repr(uri[:_SHOWN])

@@ -20,7 +20,7 @@ from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sidecars import journal_name
-from asdffs.storage.urls import is_remote
+from asdffs.storage.urls import RemoteOptions, is_remote
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
@@ -103,13 +103,18 @@ def open_in_folder(
 
 
 def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileState]) -> FileState:
-    directory, name = resolve(path)
-    return open_in_folder(FileFolder(directory), name, writable=False, settings=settings, linked_files=linked_files)
+    folder, name = place_of(path, settings.remote, settings.scheduler)
+    return open_in_folder(folder, name, writable=False, settings=settings, linked_files=linked_files)
 
 
 def _beside(settings: Settings) -> Settings:
-    """Return the settings of a linked file: it shares scheduler and spool with the file that refers to it."""
-    return Settings(settings.spool, settings.scheduler, spool_max=settings.spool_max, budget=settings.budget)
+    """Return the settings of a linked file: it shares scheduler and spool with the file that refers to it.
+
+    A file decides to which server it leads, so that server does not send its reader elsewhere.
+    """
+    remote = (settings.remote or RemoteOptions())._replace(redirects=False, downloaded=None)
+    spool, budget = settings.spool_max, settings.budget
+    return Settings(settings.spool, settings.scheduler, spool_max=spool, budget=budget, remote=remote)
 
 
 def _fitting(policy: Padding, backend: ReadBackend) -> Padding:

@@ -138,7 +138,9 @@ class FileState:
         self.outlines = Outlines(
             path, lambda: self.tree, scheduler=self.scheduler, change=self.change, changes=self.changes
         )
-        self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler, settings.others)
+        self.linked_files = linked_files or LinkedFiles[FileState](
+            self, open_other, self.scheduler, settings.others, settings.remote.follow if settings.remote else ()
+        )
 
     # -- parts and bytes --------------------------------------------------
 

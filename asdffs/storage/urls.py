@@ -6,6 +6,7 @@ secret: a presigned URL is a key.  Messages show a URL without them.  Pure funct
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,11 @@ class Url(NamedTuple):
     def name(self) -> str:
         """The last part of the path, or the host."""
         return self.path.rstrip("/").rpartition("/")[2] or self.host
+
+    @property
+    def server(self) -> str:
+        """The host, and its port where the URL states one, or the bucket; in lower case."""
+        return self.shown.partition("://")[2].partition("/")[0]
 
     @property
     def is_web(self) -> bool:
@@ -64,7 +70,8 @@ def parse_url(text: str) -> Url:
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""
-        netloc = host if parts.port is None else f"{host}:{parts.port}"
+        netloc = f"[{host}]" if ":" in host else host
+        netloc += "" if parts.port is None else f":{parts.port}"
     except ValueError as err:
         raise UsageError(f"the URL is not valid: {err}", path=_cut(text)) from err
     shown = urlunsplit((parts.scheme.lower(), netloc, parts.path, "", ""))
@@ -80,6 +87,16 @@ def _cut(text: str) -> str:
     """Return the text of a URL that cannot be parsed without what may be its query or user."""
     scheme, _, rest = text.partition("://")
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def joined_url(base: str, reference: str) -> str:
+    """Return the URL to which ``reference`` in the file at the URL ``base`` leads.  Raises ``ValueError``."""
+    from urllib.parse import urljoin, urlsplit
+
+    if urlsplit(reference).scheme:
+        return reference
+    scheme, _, rest = base.partition("://")
+    return scheme + urljoin(f"http://{rest}", reference).removeprefix("http")  # ``urljoin`` knows few schemes
 
 
 def local_path(path: str) -> str:
@@ -109,7 +126,8 @@ class RemoteOptions(NamedTuple):
     ``region``: of a bucket.  ``timeout``: seconds after which a read gives up, retries included.  ``cache``: whether
     bytes are kept for later runs.  ``cache_max``: most bytes of the cache.  ``whole_max``: the largest file, in
     bytes, that is downloaded as a whole if the server cannot send parts of it.  ``downloaded(done, total)`` is called
-    while that happens, with bytes.
+    while that happens, with bytes.  ``follow``: the servers, ``HOST`` or ``HOST:PORT``, to which sources and
+    references of local files may lead.  ``redirects``: whether a redirect to another server is followed.
     """
 
     anonymous: bool = False
@@ -120,6 +138,8 @@ class RemoteOptions(NamedTuple):
     cache_max: int = CACHE_MAX
     whole_max: int = WHOLE_MAX
     downloaded: Callable[[int, int], None] | None = None
+    follow: tuple[str, ...] = ()
+    redirects: bool = True
 
 
 #: The settings that users write as text, and how their values are written; and those that are flags.
@@ -129,7 +149,9 @@ SETTINGS: Final = {
     "timeout": "SECONDS",
     "cache_max": "SIZE",
     "whole_max": "SIZE",
+    "follow": "HOST[:PORT]",
 }
+_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?")
 FLAGS: Final[dict[str, dict[str, Any]]] = {"anonymous": {"anonymous": True}, "nocache": {"cache": False}}
 
 
@@ -139,7 +161,11 @@ def with_setting(options: RemoteOptions, name: str, text: str) -> RemoteOptions:
     Raises ``UsageError``.
     """
     value: Any = text
-    if SETTINGS[name] == "SECONDS":
+    if name == "follow":
+        value = (*options.follow, text.lower())
+        if not _SERVER.fullmatch(text):
+            raise UsageError(f"{name} {text}: give the name of a server, or HOST:PORT")
+    elif SETTINGS[name] == "SECONDS":
         value = parse_seconds(text)
     elif SETTINGS[name] == "SIZE":
         from asdffs.format.layout import parse_size  # not above: every command imports this module

@@ -118,13 +118,13 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         if array.strides is not None and 0 in array.strides and array not in [fault.array for fault in faults]:
             yield Finding(Level.WARNING, f"line {array.line}: {array.name}: its schema allows no strides of 0")
     for external in find_externals(document, arrays):
-        level = Level.NOTE if external.path is None else Level.ERROR
+        level = Level.ERROR if external.followed else Level.NOTE
         if external.trouble:
             place = f"line {external.array.line}: {external.array.name} ({external.source})"
             yield Finding(level, f"{place}: {external.trouble}")
     yield from _check_extensions(document, arrays)
     for reference in find_unresolved(document):
-        level = Level.NOTE if reference.remote else Level.ERROR
+        level = Level.ERROR if reference.followed else Level.NOTE
         yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
 
 

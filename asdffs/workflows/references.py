@@ -8,25 +8,25 @@ leads to another reference, or through one, that one is followed as well.  Other
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from typing import Final, NamedTuple
 
 from asdffs.arrays.branch import pointer_keys
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import fault_in_block
-from asdffs.arrays.sources import resolve
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document
-from asdffs.errors import AsdffsError, InvalidArrayError, reason_of
+from asdffs.document.linked_files import LinkedFiles
+from asdffs.document.state import FileState
+from asdffs.errors import AsdffsError, InvalidArrayError, NotFollowedError, reason_of
+from asdffs.storage.urls import shown_name
 from asdffs.tree.values import ValueNode, read_values
 
 
 class External(NamedTuple):
     """An array with the URI ``source``.
 
-    ``path``: the file that the URI leads to; None if it is not a file on this machine.  ``data_size``: the size of
-    the first block of that file in bytes; None if it cannot be read.  ``trouble``: a sentence about a problem, or
-    empty.
+    ``path``: the file that the URI leads to, or its URL without secrets; None if asdffs does not go there, and then
+    ``followed`` is False.  ``data_size``: the size in bytes of its first block; None if it cannot be read.
+    ``trouble``: a sentence about a problem, or empty.
     """
 
     array: Ndarray
@@ -34,11 +34,12 @@ class External(NamedTuple):
     path: str | None
     data_size: int | None
     trouble: str = ""
+    followed: bool = True
 
 
 def find_externals(document: Document, arrays: Iterable[Ndarray]) -> list[External]:
-    """Return the arrays with a URI as source.  Each file is opened once."""
-    seen: dict[str, int | str] = {}
+    """Return the arrays with a URI as source.  Each file is looked at once."""
+    seen: dict[str, External] = {}
     return [
         _look(document, array, array.source, seen)
         for array in arrays
@@ -54,31 +55,32 @@ def _is_inside(document: Document, source: str) -> bool:
         return True
 
 
-def _look(document: Document, array: Ndarray, source: str, seen: dict[str, int | str]) -> External:
-    path = resolve(source, document.path)
-    if path is None:
-        return External(array, source, None, None, "its source is not a file on this machine and is not followed")
-    if path not in seen:
-        seen[path] = _first_block_size(path)
-    found = seen[path]
-    if isinstance(found, str):
-        return External(array, source, path, None, found)
-    fault = fault_in_block(array._replace(source=0), 1, lambda number: found)
-    return External(array, source, path, found, f"{fault} (block 0 of {path})" if fault else "")
+def _look(document: Document, array: Ndarray, source: str, seen: dict[str, External]) -> External:
+    if source not in seen:
+        seen[source] = _external(document, array, source)
+    found = seen[source]._replace(array=array)
+    size = found.data_size
+    if size is None:
+        return found
+    fault = fault_in_block(array._replace(source=0), 1, lambda number: size)
+    return found._replace(trouble=f"{fault} (block 0 of {found.path})" if fault else "")
 
 
-def _first_block_size(path: str) -> int | str:
-    """Return the size of the first block in bytes, or a sentence that says why it cannot be read."""
+def _external(document: Document, array: Ndarray, source: str) -> External:
+    """Return what is known of the first block of the file to which ``source`` leads."""
+    files = document.linked_files
     try:
-        other = open_document(path, writable=False)
-    except (AsdffsError, OSError) as err:
-        return f"its source cannot be read: {reason_of(err)}"
+        place = files.place(source, document.location)
+    except NotFollowedError as err:
+        return External(array, source, None, None, f"its source {err.sentence}", followed=False)
+    found = External(array, source, shown_name(place), None)
     try:
-        return other.blocks[0].size if other.blocks else f"its source {path} has no block that can be read"
+        with files.visited(place) as other:
+            if len(other.table):
+                return found._replace(data_size=other.contents.size(0))
+        return found._replace(trouble=f"its source {found.path} has no block that can be read")
     except (AsdffsError, OSError) as err:
-        return f"its source {path} cannot be read: {reason_of(err)}"
-    finally:
-        other.close()
+        return found._replace(trouble=f"its source cannot be read: {reason_of(err)}")
 
 
 _KEY: Final = "$ref"
@@ -88,11 +90,11 @@ _SHOWN: Final = 200
 
 
 class _UnresolvedError(Exception):
-    """A reference leads to nothing; the text is a sentence about why.  ``remote``: it is not on this machine."""
+    """A reference leads to nothing; the text is a sentence about why.  ``followed``: whether asdffs goes there."""
 
-    def __init__(self, sentence: str, *, remote: bool = False) -> None:
+    def __init__(self, sentence: str, *, followed: bool = True) -> None:
         super().__init__(sentence)
-        self.remote = remote
+        self.followed = followed
 
 
 class _TooFarError(_UnresolvedError):
@@ -103,19 +105,20 @@ class Unresolved(NamedTuple):
     """A ``$ref`` that leads to nothing.
 
     ``reference``: its URI; ``line``: its line in the text, from 1; ``trouble``: the reason, as a sentence;
-    ``remote``: whether it is not on this machine.
+    ``followed``: whether it leads to where asdffs goes.
     """
 
     reference: str
     line: int
     trouble: str
-    remote: bool
+    followed: bool
 
 
 class _Tree(NamedTuple):
-    """A tree and the path of its file."""
+    """A tree, the path or URL of its file as messages show it, and all of it."""
 
     path: str
+    location: str
     root: ValueNode
 
 
@@ -130,14 +133,14 @@ def find_unresolved(document: Document) -> Iterator[Unresolved]:
     text = document.tree.text()
     if _KEY.encode() not in text and b"\\" not in text:  # with a backslash, the key may be written with escapes
         return
-    tree = _Tree(document.path, read_values(text))
-    resolver = _Resolver(tree)
+    tree = _Tree(document.path, document.location, read_values(text))
+    resolver = _Resolver(tree, document.linked_files)
     for node in _references(tree.root):
         reference = str(node.value[_KEY].value)
         try:
             resolver.resolve(tree, node)
         except _UnresolvedError as err:
-            yield Unresolved(reference[:_SHOWN], node.line, str(err), err.remote)
+            yield Unresolved(reference[:_SHOWN], node.line, str(err), err.followed)
 
 
 def _references(root: ValueNode) -> list[ValueNode]:
@@ -162,8 +165,9 @@ def _is_reference(node: ValueNode) -> bool:
 class _Resolver:
     """Follows references.  Each one is followed only once, and each file is read only once."""
 
-    def __init__(self, tree: _Tree) -> None:
-        self._trees: dict[str, _Tree | str] = {tree.path: tree}
+    def __init__(self, tree: _Tree, files: LinkedFiles[FileState]) -> None:
+        self._files = files
+        self._trees: dict[str, _Tree | str] = {tree.location: tree}
         self._settled: dict[int, _Target | _UnresolvedError] = {}
         self._following: set[int] = set()
 
@@ -206,26 +210,26 @@ class _Resolver:
         return self.resolve(tree, node)
 
     def _tree(self, base: _Tree, uri: str) -> _Tree:
-        path = resolve(uri, base.path)
-        if path is None:
-            raise _UnresolvedError("it is not a file on this machine and is not followed", remote=True)
-        if path not in self._trees:
-            self._trees[path] = _read(path)
-        found = self._trees[path]
+        try:
+            place = self._files.place(uri, base.location)
+        except NotFollowedError as err:
+            raise _UnresolvedError(err.sentence, followed=False) from err
+        if place not in self._trees:
+            self._trees[place] = self._read(place)
+        found = self._trees[place]
         if isinstance(found, str):
             raise _UnresolvedError(found)
         return found
 
-
-def _read(path: str) -> _Tree | str:
-    """Return the tree of another file, or a sentence that says why it cannot be read."""
-    try:
-        with closing(open_document(path, writable=False)) as other:
-            if not other.layout.has_tree:
-                return f"{path} has no tree"
-            return _Tree(path, read_values(other.tree.text()))
-    except (AsdffsError, OSError) as err:
-        return f"it cannot be read: {reason_of(err)}"
+    def _read(self, place: str) -> _Tree | str:
+        """Return the tree of another file, or a sentence that says why it cannot be read."""
+        try:
+            with self._files.visited(place) as other:
+                if not other.layout.has_tree:
+                    return f"{other.path} has no tree"
+                return _Tree(other.path, other.location, read_values(other.tree.text()))
+        except (AsdffsError, OSError) as err:
+            return f"it cannot be read: {reason_of(err)}"
 
 
 def _child(node: ValueNode, key: str, tree: _Tree) -> ValueNode:

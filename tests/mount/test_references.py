@@ -60,7 +60,8 @@ source: !core/ndarray-1.1.0 {source: other.asdf, datatype: int64, byteorder: lit
     assert done.out.count("error: ") == 2
     assert f"line 10: $ref other.asdf#/nothing: there is no 'nothing' in {tmp_path}/other.asdf" in done.out
     assert "line 11: $ref gone.asdf#/x: it cannot be read" in done.out
-    assert "note: line 12: $ref http://localhost/x.asdf#/x: it is not a file on this machine" in done.out
+    sentence = "'http://localhost/x.asdf' is on the server localhost, and is not followed"
+    assert f"note: line 12: $ref http://localhost/x.asdf#/x: {sentence}" in done.out
 
 
 def test_other_files_that_change_or_come_later(tmp_path: Path) -> None:

@@ -58,11 +58,13 @@ _RANGE: Final = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15}|\*)"
 class WebTransport:
     """A ``Transport`` of the file at ``url``, a web server.
 
-    ``seconds``: the longest silence of an answer; answers that go on take longer (``connections``).
+    ``seconds``: the longest silence of an answer; answers that go on take longer (``connections``).  ``redirects``:
+    whether the server may lead to another one.
     """
 
-    def __init__(self, url: Url, seconds: float) -> None:
+    def __init__(self, url: Url, seconds: float, *, redirects: bool = True) -> None:
         self._named = _Place(_plain(url.text), login_of(url.text))
+        self._redirects = redirects
         self._place = self._named
         self._seconds = seconds
 
@@ -121,7 +123,9 @@ class WebTransport:
                     self._place = place
                     yield answer, found
                     return
-                place = place.moved(answer.headers.get("Location", ""))
+                before, place = place, place.moved(answer.headers.get("Location", ""))
+                if not self._redirects and urlsplit(place.text)[:2] != urlsplit(before.text)[:2]:
+                    raise RequestError(Trouble.REFUSED, "the server redirects to another one, which is not followed")
         raise RequestError(Trouble.REFUSED, f"the server redirects more than {_REDIRECTS} times")
 
 

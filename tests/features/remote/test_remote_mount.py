@@ -51,6 +51,25 @@ def url(server: WebServer, tmp_path: Path) -> str:
     return server.put("/d/data.asdf", make(tmp_path / "data.asdf")) + SECRET
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_linked_files(server: WebServer, url: str, tmp_path: Path, local: bool) -> None:
+    source = url.removesuffix(SECRET) if local else "data.asdf"
+    array = f"{{source: '{source}', datatype: int32, byteorder: little, shape: [512, 512]}}"
+    text = (
+        f"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\nx: !core/ndarray-1.1.0 {array}\n"
+    )
+    raw = f"{text}y: {{$ref: '{source}#/b'}}\n...\n".encode()
+    file = tmp_path / "leading.asdf"
+    file.write_bytes(raw)
+    place = str(file) if local else server.put("/d/leading.asdf", raw)
+    mount = Remote(place, tmp_path, *(("-o", f"follow={server.url.removeprefix('http://')}") if local else ()))
+    try:
+        for name, array in (("x", "a"), ("y", "b")):
+            assert np.array_equal(np.load(mount.point / f"arrays/{name}.npy"), arrays()[array])
+    finally:
+        mount.umount()
+
+
 def test_everything_is_there_and_read_only(server: WebServer, url: str, tmp_path: Path) -> None:
     mount = Remote(url, tmp_path)
     try:

@@ -219,7 +219,7 @@ def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[Tr
     """Return the head of the file, and the transport for the rest.  Raises ``RequestError``, ``AsdffsError``."""
     longest = min(options.timeout, ONE_REQUEST)
     if url.is_web:
-        web = WebTransport(url, longest)
+        web = WebTransport(url, longest, redirects=options.redirects)
         return web, web.head(_HEAD, seconds)
     from asdffs.features.remote.object_stores import StoreTransport  # obstore is slow to import
 
