@@ -23,6 +23,7 @@ _LONGEST: Final = 20
 _FARTHEST: Final = 100
 #: The tag of a quantity, a value with a unit (schema unit/quantity).
 _QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
+_FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 
 
 class Scalar(NamedTuple):
@@ -52,8 +53,8 @@ class Branch:
     Of a reference: ``reference`` is the ``$ref``; ``external_uri``, the URI if it refers to another file.  A branch
     that is made with a ``reference`` is one to another file.
 
-    Flags: ``holds``, it is or contains an array; ``leads``, it contains a ``$ref`` or metadata; ``metadata``, it is
-    below a key of metadata.
+    Flags: ``holds``, it is or contains an array, or units of FITS; ``leads``, it contains a ``$ref`` or metadata;
+    ``metadata``, it is below a key of metadata.
 
     ``label``: the name of a column of a table, which its key, a number, does not tell.
 
@@ -303,6 +304,11 @@ class References:
             seen.update(map(id, new))
             rest += new
         return False
+
+
+def is_fits(tag: str) -> bool:
+    """Return whether ``tag`` is that of a list of header/data units of FITS, which is shown also without arrays."""
+    return _FITS.fullmatch(tag) is not None
 
 
 def is_quantity(branch: Branch) -> bool:

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar
+from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits
 from asdffs.arrays.chunked import is_chunked
 from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.dialects.base import Dialect
@@ -86,7 +86,7 @@ class _Walk:
     def _places(self) -> array[int]:
         """Return all places of the text without which a collection leads to no array, in ascending order."""
         tape = self._tape
-        tagged = (row for row, tag in tape.tags.items() if self._is_ndarray(tag) or is_chunked(tag))
+        tagged = (row for row, tag in tape.tags.items() if self._is_ndarray(tag) or is_chunked(tag) or is_fits(tag))
         rows = {*tagged, *tape.aliases, *tape.anchors}
         found = (place for word in _SOUGHT for place in _places_of(word, tape.text))
         return array("I", sorted({*(tape.start[row] for row in rows), *found}))
@@ -125,6 +125,8 @@ class _Walk:
                 self._mapping(branch, row)
             else:
                 self._sequence(branch, row)
+                if is_fits(tag):
+                    branch.hold()
             branch.span = tape.start[row], tape.end[row]
         if row in tape.anchors:
             self._known[row] = branch

@@ -9,7 +9,7 @@
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
 | a ``$ref`` to another file               | as what is there, read-only; none where that cannot be read            |
 | an ndarray whose source is another file  | as any other, read-only                                                |
-| what holds no array                      | nothing                                                                |
+| what holds no array                      | nothing, but a ``fits/fits`` of headers alone has its ``.fits``        |
 
 A commit of the tree changes what is here at once.  The caller holds the main lock.
 """

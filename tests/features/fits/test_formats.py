@@ -264,6 +264,23 @@ def test_stated_headers_that_are_wrong(name: str, opening: Callable[[str], Docum
     assert caught.value.line
 
 
+@pytest.mark.parametrize("data", ["", ", data: null"])
+@pytest.mark.parametrize("alias", [False, True])
+def test_headers_without_data_are_shown(opening: Callable[[str], Document], data: str, alias: bool) -> None:
+    first = "[SIMPLE, true], [BITPIX, 8], [NAXIS, 0], [OBSERVER, Ada]"
+    second = "[XTENSION, IMAGE], [BITPIX, 8], [NAXIS, 0], [PCOUNT, 0], [GCOUNT, 1], [OBSERVER, Grace]"
+    units = "".join(f"  - {{header: [{cards}]{data}}}\n" for cards in (first, second))
+    tree = f"m:\n  f: &f !fits/fits-1.1.0\n{units}"
+    document = opening(tree + ("other: *f\n" if alias else ""))
+    assert list(Arrays(document).names()) == ["m", *(["other.fits"] if alias else [])]
+    assert list(Arrays(document).child("m").names()) == ["f.fits"]
+    for name in ("m/f.fits", *(["other.fits"] if alias else [])):
+        units = read(file_at(document, name))
+        assert [unit.header["OBSERVER"] for unit in units] == ["Ada", "Grace"]
+        assert [unit.data for unit in units] == [None, None]
+    assert list(document.arrays) == []
+
+
 def test_what_a_stated_header_lacks_is_added(opening: Callable[[str], Document]) -> None:
     units = read(
         file_at(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, home_of
+from asdffs.arrays.branch import Branch, home_of, is_fits
 from asdffs.arrays.inline import inline_nulls, read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
@@ -46,7 +46,6 @@ from asdffs.features.fits.data import Card, Column, FitsData, Image, Rows, Table
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
 
-_FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")
 _CONFORMS: Final[Card] = ("SIMPLE", True, "conforms to FITS standard")
@@ -192,7 +191,7 @@ class _Units:
 
     def of(self, branch: Branch) -> Iterator[Unit]:
         """Return all units.  Raises ``AsdffsError``, ``OSError``."""
-        if branch.array is None and _FITS.fullmatch(branch.tag):
+        if branch.array is None and is_fits(branch.tag):
             if branch.mapping:
                 raise InvalidArrayError("it is a mapping, and not a list of header/data units")
             units = (branch.children[key] for key in sorted(branch.children, key=int))
@@ -393,7 +392,7 @@ class Fits:
             return False
         if branch.array is not None:
             return _is_image(branch.array) or _is_records(branch.array)
-        return _FITS.fullmatch(branch.tag) is not None or _TABLE.fullmatch(branch.tag) is not None
+        return is_fits(branch.tag) or _TABLE.fullmatch(branch.tag) is not None
 
 
 PLUGIN = Fits()
