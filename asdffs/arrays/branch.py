@@ -122,8 +122,11 @@ class Branch:
 
     @property
     def masked(self) -> bool:
-        """Whether an ndarray has a mask that is not an array: a value, or nulls among its elements."""
-        return "mask" in self.scalars or self.nulls
+        """Whether an ndarray has a mask that is not an array: a value, or nulls among its elements.
+
+        A mask that is an array takes precedence over nulls (schema core/ndarray, inline-data).
+        """
+        return "mask" in self.scalars or (self.nulls and "mask" not in self.children)
 
     def add(self, key: str | int, child: Branch) -> None:
         """Put ``child`` at ``key`` of this branch; it may have other parents."""

@@ -62,6 +62,19 @@ def test_a_value_that_cannot_be_compared(opening: Opening) -> None:
         mask[...]
 
 
+BOOLS = "!core/ndarray-1.0.0 {source: 0, datatype: bool8, byteorder: little, shape: [3]}"
+
+
+@pytest.mark.parametrize(
+    ("mask", "wanted"),
+    [(BOOLS, [True, False, False]), ("[false, false, true]", [False, False, True]), ("3", [False, True, True])],
+)
+def test_a_mask_beside_nulls(mask: str, wanted: list[bool], opening: Opening) -> None:
+    """An array takes precedence; a value is masked as the nulls are."""
+    document = opening(f"a: !core/ndarray-1.0.0 {{data: [1, null, 3], mask: {mask}}}\n", b"\1\0\0")
+    assert document.arrays["a/mask"][...].tolist() == wanted
+
+
 @pytest.mark.parametrize("body", ["[1, null, 3]", "{data: [[1.5, 2], [~, 4]], datatype: float32}", "[1, 2]"])
 def test_nulls_are_masked_as_in_the_library(body: str, opening: Opening) -> None:
     document = opening(f"a: !core/ndarray-1.0.0 {body}\n", b"")

@@ -14,6 +14,7 @@ from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.elements import Elements, MadeElements
 from asdffs.document.arrays.finding import Location
 from asdffs.document.for_programs import serialized
+from asdffs.document.state import FileState
 from asdffs.errors import AbandonedError, InvalidArrayError, NotPermittedError
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
@@ -111,9 +112,24 @@ class Mask(Array):
         return super().__getitem__(index)
 
     def _make(self, branch: Branch) -> Elements:
-        if "mask" not in branch.scalars:
-            return MadeElements(inline_nulls(self._file.outlines.outline(), branch, self._file.budget))
-        return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.scheduler)
+        return stated_mask(self._file, branch, super()._make(branch))
+
+
+def stated_mask(file: FileState, branch: Branch, elements: Elements) -> Elements:
+    """Return the mask of ``elements`` that the tree states by nulls among them, as a value, or in both ways.
+
+    Raises ``InvalidArrayError`` as ``ValueMask`` and ``inline_array``.
+    """
+    import numpy as np
+
+    value = branch.scalars.get("mask")
+    equal = ValueMask(elements, value, file.scheduler) if value is not None else None
+    if equal is not None and not branch.nulls:
+        return equal
+    nulls = inline_nulls(file.outlines.outline(), branch, file.budget)
+    if equal is not None:
+        nulls |= np.frombuffer(equal.read(0, equal.size), bool).reshape(nulls.shape)
+    return MadeElements(nulls)
 
 
 def _value_of(scalar: Scalar, kind: str) -> Any:

@@ -177,6 +177,14 @@ def test_masks_are_an_extension(opening: Callable[[str], Document]) -> None:
             what, np.array([[1, 0, 0, 0, 1]], bool)
         )
         assert np.array_equal(found, wanted)
+    for mask, last in (("3", [False, True, True]), ("[true, false, false]", [True, False, False])):
+        units = read(
+            file_at(
+                opening(f"data: {ARRAY} {{data: [[1, null, 3]], datatype: int16, shape: [1, 3], mask: {mask}}}\n"),
+                "data.fits",
+            )
+        )
+        assert units["MASK"].data.astype(bool).ravel().tolist() == last
 
 
 def test_records_are_a_table(opening: Callable[[str], Document]) -> None:

@@ -21,12 +21,12 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, home_of, is_fits
-from asdffs.arrays.inline import inline_nulls, read_values
+from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
-from asdffs.document.arrays.elements import Elements, MadeElements, import_numpy
+from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
-from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.arrays.masks import stated_mask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
@@ -235,10 +235,8 @@ class _Units:
         return cards, ROOM + len(stated)
 
     def _mask(self, branch: Branch) -> Image | None:
-        if branch.nulls:
-            return Image(MadeElements(inline_nulls(self._document.outlines.outline(), branch, self._document.budget)))
-        if "mask" in branch.scalars:
-            return Image(ValueMask(self._elements(branch), branch.scalars["mask"], self._document.scheduler))
+        if branch.masked:
+            return Image(stated_mask(self._document, branch, self._elements(branch)))
         mask = branch.children.get("mask")
         if mask is None or mask.array is None:
             return None
