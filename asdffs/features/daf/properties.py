@@ -5,7 +5,7 @@ become nodes of a tree.  The files of the others, and files that FilesDaf does n
 
 ``check_store`` checks what sizes do not show (sections 5, 6, 8, 9): entries of an axis are unique and not empty,
 lines are UTF-8, indices lie within their axis and increase strictly, column pointers begin at 1, never decrease, and
-end one after the last value, a Bool is 0 or 1.  For one thread.
+end one after the last value, a Bool is 0 or 1, a stored text is not empty.  For one thread.
 """
 
 from __future__ import annotations
@@ -288,7 +288,9 @@ def _check_array(files: Files, array: ArrayProperty, step: Callable[[int], objec
         path, eltype = array.key.path(part), part_type(array, part)
         try:
             if eltype.name == STRING:
-                parse_lines(files.whole(path))
+                lines = parse_lines(files.whole(path))
+                if part == "nztxt" and "" in lines:
+                    yield Fault(path, f"line {lines.index('') + 1} is empty: values that are empty are left out")
             elif part in _INDICES:
                 indices[part] = elements(files.contents[path], eltype)
             elif eltype.name == BOOL:

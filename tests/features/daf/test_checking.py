@@ -68,6 +68,12 @@ FAULTS: dict[str, tuple[Callable[[Builder], object], str, str, bool]] = {
     "unsorted": (raw(f"{V}sp.nzind", u32(3, 1)), f"{V}sp.nzind", "element 2 is 1 after 3", False),
     "index twice": (raw(f"{V}sp.nzind", u32(2, 2)), f"{V}sp.nzind", "element 2 is 2 after 2", False),
     "index 0": (raw(f"{V}sp.nzind", u32(0, 1)), f"{V}sp.nzind", "element 1 is 0; the axis has 3", False),
+    "empty text": (
+        lambda s: s.sparse(f"{V}text", "String", "UInt32", {"nzind": [1, 3]}, ["x", ""]),
+        f"{V}text.nztxt",
+        "line 2 is empty",
+        False,
+    ),
     "index beyond": (raw(f"{V}sp.nzind", u32(1, 4)), f"{V}sp.nzind", "element 2 is 4", False),
     "begins at 0": (raw(f"{M}m.colptr", u32(0, 3, 4)), f"{M}m.colptr", "should be 1", False),
     "goes back": (raw(f"{M}m.colptr", u32(1, 5, 4)), f"{M}m.colptr", "must not decrease", False),
