@@ -246,14 +246,14 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     if layout.index is not None or layout.first_block is None:
         return
     start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
-    tail = document.read_raw(start, len(INDEX_TOKEN))
+    tail = document.read_raw(start, 1 << 12)
     if tail.startswith(layout.rules.magics):
         sentence = (
             "a block begins here that cannot be used: its header is damaged,"
             " or the allocated_size of the block before it is wrong"
         )
         yield Finding(Level.ERROR, sentence, len(document.blocks), start)
-    elif tail.startswith(INDEX_TOKEN):
+    elif tail.lstrip(b" ").startswith(INDEX_TOKEN):
         if layout.removable:
             repairable = sound and document.may_have_index
             yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=repairable)

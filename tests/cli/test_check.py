@@ -309,6 +309,15 @@ def test_a_stride_of_zero_and_a_compressed_stream_are_told(tmp_path: Path) -> No
     assert (code, told) == (9, "it is streamed and compressed, so nobody can tell where its compressed bytes end")
 
 
+def test_an_index_that_does_not_follow_the_last_block_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.asdf"
+    whole = tree_file("a: 1\n", [block_bytes(DATA)], index="absent")
+    path.write_bytes(whole + b"    " + INDEX + b"%d]\n...\n" % whole.index(b"\xd3BLK"))
+    assert check(path)[::2] == (9, "the block index is wrong")
+    assert check(path, "--repair")[0] == 0
+    assert path.read_bytes().startswith(whole + INDEX)
+
+
 @pytest.mark.parametrize("text", [b"--- {a: 1}\n...\n", b"---\n[a, b]\n...\n", b"--- some text\n...\n"])
 def test_an_index_that_is_no_list_is_made_anew(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "a.asdf"
