@@ -247,7 +247,7 @@ class NodeFiles:
         elif isinstance(value, float):
             value = Number(_CONSTANTS.get(str(value), repr(value)))
         elif not isinstance(value, bool):
-            value = Number(value)
+            value = Number(f"{value}.0" if isinstance(value, int) and eltype.descr[1] == "f" else value)
         raw = build_scalar(DafScalar(eltype, value))
         parse_scalar(raw)
         return {key.path(JSON): Bytes(raw)}

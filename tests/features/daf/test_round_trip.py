@@ -84,6 +84,8 @@ def test_what_the_asdf_library_edits_counts(tmp_path: Path) -> None:
         daf = file["daf"]
         daf["scalars"]["spelled"]["value"] = 2
         daf["scalars"]["new"] = {"type": "Float64", "value": 0.5}
+        daf["scalars"]["whole"] = {"type": "Float32", "value": 3}
+        daf["scalars"]["flag"] = {"type": "Bool", "value": 1}
         daf["matrices"]["cell"]["gene"]["m"] = matrix
         daf["vectors"]["cell"]["inline"] = np.array([7, 8, 9], "i8")
         del daf["vectors"]["cell"]["old"]
@@ -92,6 +94,8 @@ def test_what_the_asdf_library_edits_counts(tmp_path: Path) -> None:
     assert command("daf", "unpack", again, back, environment=environment).code == 0
     assert (back / "scalars/spelled.json").read_bytes() == b'{"type":"Int64","value":2}\n'
     assert (back / "scalars/new.json").read_bytes() == b'{"type":"Float64","value":0.5}\n'
+    assert (back / "scalars/whole.json").read_bytes() == b'{"type":"Float32","value":3.0}\n'
+    assert (back / "scalars/flag.json").read_bytes() == b'{"type":"Bool","value":1}\n'
     assert (back / "matrices/cell/gene/m.data").read_bytes() == matrix.astype("<f4").tobytes(order="F")
     assert (back / "vectors/cell/inline.data").read_bytes() == np.array([7, 8, 9], "<i8").tobytes()
     assert not (back / "vectors/cell/old.data").exists()
