@@ -86,11 +86,29 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert [page for page in ALL if page not in reached] == []
 
 
-def test_conformance_names_tests_that_exist() -> None:
-    page = (DOCS / "conformance.md").read_text()
-    named = re.findall(r"`((?:tests/)?[\w/]+\.py)(?:::(\w+))?`", page)
+NAMED = re.compile(r"`((?:tests/)?[\w/]+\.py)(?:::(\w+))?`")
+#: What docs/statements.md answers; the last two have a reason instead of a test.
+ANSWERS = ("full", "read", "kept", "not applicable", "not done")
+
+
+@pytest.mark.parametrize("page", ["conformance", "statements"])
+def test_named_tests_exist(page: str) -> None:
+    named = NAMED.findall((DOCS / f"{page}.md").read_text())
     assert len(named) > 25
-    for path, function in named:
+    for path, function in set(named):
         file = ROOT / path
         assert file.is_file(), path
         assert not function or re.search(rf"^def {function}\(", file.read_text(), re.MULTILINE), f"{path}::{function}"
+
+
+def test_every_statement_has_an_answer_and_its_test_or_a_reason() -> None:
+    rows = re.findall(r"^\| ([A-Z]\d+) \|(.*)\|$", (DOCS / "statements.md").read_text(), re.MULTILINE)
+    for number, cells in rows:
+        section, statement, answer, tests = (cell.strip() for cell in cells.split("|"))
+        assert section, number
+        assert statement, number
+        short, _, reason = answer.partition(":")
+        assert short.partition(";")[0] in ANSWERS, number
+        assert NAMED.search(tests) or (short in ANSWERS[3:] and reason), number
+    assert len(rows) > 340
+    assert len({number for number, _ in rows}) == len(rows)
