@@ -635,7 +635,8 @@ def _(number: str, folder: Path) -> None:
         builder = store_in(folder, count)
         builder.raw("scalars/x.json", f'{{"type":"{name}","value":{text}}}'.encode())
         assert read(builder, lambda store: store.scalars["x"]) == json.loads(text)
-        for odd in ("null", "[1]", '"5"' if name != "String" else "5"):
+        beyond = {"Bool": "2", "Int8": "128", "UInt64": "-1", "String": "5"}.get(name, '"5"')
+        for odd in ("null", "[1]", beyond):
             builder.raw("scalars/x.json", f'{{"type":"{name}","value":{odd}}}'.encode())
             assert list(wrong(builder)) == ["scalars/x.json"]
 
