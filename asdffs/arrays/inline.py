@@ -46,6 +46,8 @@ def inline_array(outline: Outline, branch: Branch, budget: Budget) -> Any:
         return found.reshape(array.shape)  # nested lists cannot express axes after one of length 0
     if array.shape is not None and array.shape != found.shape:
         raise InvalidArrayError(f"its data has the shape {found.shape}, not {array.shape}", line=branch.line)
+    if array.row is not None and found.size and found.shape[1:] != array.row:
+        raise InvalidArrayError(f"its data has the shape {found.shape}, not {('*', *array.row)}", line=branch.line)
     return found
 
 

@@ -115,8 +115,9 @@ def _check_tree(document: Document) -> Iterator[Finding]:
     yield from (Finding(Level.ERROR, str(fault)) for fault in faults)
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
     for array in arrays:
-        if array.strides is not None and 0 in array.strides and array not in [fault.array for fault in faults]:
-            yield Finding(Level.WARNING, f"line {array.line}: {array.name}: its schema allows no strides of 0")
+        sentence = _beyond_schema(array)
+        if sentence and array not in [fault.array for fault in faults]:
+            yield Finding(Level.WARNING, f"line {array.line}: {array.name}: {sentence}")
     for external in find_externals(document, arrays):
         level = Level.ERROR if external.followed else Level.NOTE
         if external.trouble:
@@ -126,6 +127,17 @@ def _check_tree(document: Document) -> Iterator[Finding]:
     for reference in find_unresolved(document):
         level = Level.ERROR if reference.followed else Level.NOTE
         yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
+
+
+def _beyond_schema(array: Ndarray) -> str:
+    """Return what the schema core/ndarray does not allow in an array that asdffs shows; empty if nothing."""
+    if array.strides is not None and 0 in array.strides:
+        return "its schema allows no strides of 0"
+    if array.source is not None and array.inline:
+        return "its schema allows a source or data, not both; its data is shown"
+    if array.source is not None and array.byteorder not in ("big", "little"):
+        return "its schema demands a byteorder, big or little; the asdf library finds no array without it"
+    return ""
 
 
 def _check_versions(document: Document, text: bytes) -> Iterator[Finding]:
