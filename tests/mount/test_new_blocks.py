@@ -231,4 +231,4 @@ def test_external_blocks_are_resolved(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert f"{tmp_path}/nowhere.asdf" in done.stdout
     assert "it needs bytes 0 to 163840 of block" in done.stdout
-    assert "note: line 11: remote (https://example.org/x.asdf): its source is not a file" in done.stdout
+    assert "note: line 11: remote (https://example.org/x.asdf): its source 'https://example.org" in done.stdout
