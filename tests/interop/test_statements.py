@@ -28,7 +28,7 @@ from support.tree_texts import HEAD, load
 
 import asdffs
 import asdffs.features.daf
-from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError, NotPermittedError
+from asdffs.errors import AsdffsError, DamagedFileError, InvalidArrayError, InvalidTreeError, NotPermittedError
 from asdffs.features.daf.files import read_directory
 from asdffs.features.daf.format import STRING
 from asdffs.features.daf.properties import check_store
@@ -543,6 +543,12 @@ def _(number: str, folder: Path) -> None:
         (folder / "x.asdf").write_bytes(array_file(number, array, b"\3\3"))
         with asdffs.open(folder / "x.asdf") as document:
             assert document.arrays["a"][...].tolist() == [7, 7]
+    (folder / "an other.asdf").write_bytes(array_file(number, "!core/ndarray-1.1.0 [1]"))
+    with (
+        asdffs.open(folder / "x.asdf") as document,
+        pytest.raises(InvalidArrayError, match="other.asdf' has no block"),
+    ):
+        document.arrays["a"][...]
 
 
 @states("B106", "N4")

@@ -15,7 +15,7 @@ from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, Elements, Strided, requested_parts
-from asdffs.document.arrays.finding import Location, elements_of, location_of
+from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
 from asdffs.document.block import Block
@@ -304,8 +304,8 @@ class Array:
         return number, self._file.contents.size(number)
 
     def file_of(self, source: str) -> FileState:
-        """Return the file to which a source refers, as it is now.  Raises as ``LinkedFiles.find``."""
-        return self._file.linked_files.find(source, self._file)
+        """Return the file to which a source refers, as it is now.  Raises as ``source_file``."""
+        return source_file(self._file, source)
 
     def _make(self, branch: Branch) -> Elements:
         return elements_of(self._file, branch)

@@ -50,8 +50,16 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     if region is not None:
         return contained_elements(file, array, region)
     if isinstance(array.source, str):
-        return OtherElements(file.linked_files.find(array.source, file), array, rows_first=rows_first)
+        return OtherElements(source_file(file, array.source), array, rows_first=rows_first)
     return BlockElements(file, array, rows_first=rows_first)
+
+
+def source_file(file: FileState, source: str) -> FileState:
+    """Return the file whose first block a source, a URI, means.  Raises as ``LinkedFiles.find``."""
+    other = file.linked_files.find(source, file)
+    if not len(other.table):
+        raise InvalidArrayError(f"its source {source[:60]!r} has no block")
+    return other
 
 
 def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
@@ -98,7 +106,7 @@ def location_of(file: FileState, branch: Branch) -> Location:
     if region is not None:
         return _in_region(file, array, region)
     if isinstance(array.source, str):
-        return _in_block(file.linked_files.find(array.source, file), array._replace(source=0))
+        return _in_block(source_file(file, array.source), array._replace(source=0))
     return _in_block(file, array)
 
 
