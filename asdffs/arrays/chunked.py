@@ -1,12 +1,17 @@
-"""Describes arrays of asdf-zarr: elements in chunks, each of which is a block of the file.
+"""Describes arrays in pieces: chunks of asdf-zarr, which are blocks, and tiles of ASDF.jl, which are ndarrays.
 
-The tree has the metadata of Zarr version 2 (``.zarray``) and the number of a block with a table: an int32 for each
-chunk, rows first, with the number of the chunk's block, or -1 for a chunk that was never written.  Pure functions.
+Of an array of asdf-zarr, the tree has the metadata of Zarr version 2 (``.zarray``) and the number of a block with a
+table: an int32 for each chunk, rows first, with the number of the chunk's block, or -1 for a chunk that was never
+written.
+
+``core/chunked-ndarray`` of ASDF.jl and CHORD has ``shape``, ``datatype`` and ``chunks``: mappings with ``start``, the
+place of an element in the array, and ``ndarray``, the elements from there on.  Pure functions.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import InvalidArrayError
@@ -19,6 +24,8 @@ TABLE: Final = "chunk_block_map"
 ENTRY: Final = 4
 #: Null, as a value or as the text of a plain scalar.
 NULLS: Final = (None, "", "~", "null", "Null", "NULL")
+_TILED: Final = re.compile(r".*[:/]core/chunked-ndarray-[\d.]+")
+_TILE: Final = re.compile(r".*[:/]core/ndarray-chunk-[\d.]+")
 _MOST_AXES: Final = 64
 _LARGEST: Final = 1 << 62
 _KINDS: Final = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
@@ -28,6 +35,16 @@ _ORDERS: Final = {"<": "little", ">": "big"}
 def is_chunked(tag: str) -> bool:
     """Return whether ``tag`` is the tag of an array of asdf-zarr."""
     return tag.startswith(TAGS)
+
+
+def is_tiled(tag: str) -> bool:
+    """Return whether ``tag`` is that of an array of tiles, as ASDF.jl writes them."""
+    return _TILED.fullmatch(tag) is not None
+
+
+def is_tile(tag: str) -> bool:
+    """Return whether ``tag`` is that of a tile in such an array."""
+    return _TILE.fullmatch(tag) is not None
 
 
 class Chunked(NamedTuple):
@@ -85,6 +102,18 @@ def parse_chunked(value: dict[str, Any]) -> Chunked:
     return Chunked(
         shape, chunk, metadata.get("dtype"), order, metadata.get("fill_value"), compressor, tuple(filters), table
     )
+
+
+def starts_of(value: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """Return the place of each tile of an array of tiles.  Raises ``InvalidArrayError`` with the reason."""
+    shape, tiles = value.get("shape"), value.get("chunks")
+    if not isinstance(shape, list) or not all(map(_is_length, shape)) or not isinstance(tiles, list):
+        raise InvalidArrayError("its shape or its chunks are missing or not valid")
+    starts = [tile.get("start") if isinstance(tile, dict) else None for tile in tiles]
+    for number, start in enumerate(starts):
+        if not isinstance(start, list) or len(start) != len(shape) or not all(map(_is_length, start)):
+            raise InvalidArrayError(f"its chunk {number} has no start with {len(shape)} numbers")
+    return tuple(map(tuple, starts))  # type: ignore[arg-type]
 
 
 def described(dtype: Any) -> tuple[Any, str | None]:

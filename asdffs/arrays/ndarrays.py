@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from asdffs.arrays.chunked import Chunked, described, is_chunked, parse_chunked
+from asdffs.arrays.chunked import Chunked, described, is_chunked, parse_chunked, starts_of
 from asdffs.arrays.datatypes import integers, is_length, item_size
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
@@ -34,6 +34,7 @@ class Ndarray(NamedTuple):
     * ``odd``: an invalid offset, strides or shape as text (``offset is -1``), else empty
     * ``inline``: whether its values are in the tree
     * ``chunked``: the description of an array of asdf-zarr, which has no ``source``; otherwise None
+    * ``starts``: the place of each tile of an array of tiles, which has no ``source``; otherwise None
     """
 
     path: Path
@@ -48,6 +49,12 @@ class Ndarray(NamedTuple):
     odd: str = ""
     inline: bool = False
     chunked: Chunked | None = None
+    starts: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether its elements are in many places, and have no source of their own."""
+        return self.chunked is not None or self.starts is not None
 
     def shape_in(self, size: int) -> tuple[int, ...] | None:
         """Return the shape in a block of ``size`` bytes; ``*`` is as many rows as fit.  None if it is not known."""
@@ -107,6 +114,19 @@ def chunked_of(found: Found) -> Ndarray | None:
         return None
     datatype, byteorder = described(chunked.dtype)
     return Ndarray(found.path, None, chunked.shape, datatype, byteorder, 0, None, found.line, chunked=chunked)
+
+
+def tiled_of(found: Found) -> Ndarray:
+    """Return the array of tiles that a mapping describes; what is wrong with it is ``odd``."""
+    odd, starts, value = "", tuple[tuple[int, ...], ...](), found.value
+    try:
+        starts = starts_of(value)
+    except InvalidArrayError as err:
+        odd = err.sentence
+    shape = integers(value.get("shape"))
+    return Ndarray(
+        found.path, None, shape, value.get("datatype"), "little", 0, None, found.line, odd=odd, starts=starts
+    )
 
 
 def _is_right(name: str, value: dict[str, Any]) -> bool:

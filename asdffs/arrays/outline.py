@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits
-from asdffs.arrays.chunked import is_chunked
-from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of
+from asdffs.arrays.chunked import is_chunked, is_tiled
+from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of, tiled_of
 from asdffs.dialects.base import Dialect
 from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS
@@ -86,7 +86,8 @@ class _Walk:
     def _places(self) -> array[int]:
         """Return all places of the text without which a collection leads to no array, in ascending order."""
         tape = self._tape
-        tagged = (row for row, tag in tape.tags.items() if self._is_ndarray(tag) or is_chunked(tag) or is_fits(tag))
+        shown = {tag for tag in set(tape.tags.values()) if is_chunked(tag) or is_tiled(tag) or is_fits(tag)}
+        tagged = (row for row, tag in tape.tags.items() if self._is_ndarray(tag) or tag in shown)
         rows = {*tagged, *tape.aliases, *tape.anchors}
         found = (place for word in _SOUGHT for place in _places_of(word, tape.text))
         return array("I", sorted({*(tape.start[row] for row in rows), *found}))
@@ -121,6 +122,10 @@ class _Walk:
         elif tag and branch.mapping and is_chunked(tag):
             self._chunked(branch, row)
         else:
+            if branch.mapping and is_tiled(tag):
+                branch.array = tiled_of(Found(branch.path, tag, self._facts.mapping(row), branch.line))
+                branch.hold()
+                self._arrays.append(branch)
             if branch.mapping:
                 self._mapping(branch, row)
             else:

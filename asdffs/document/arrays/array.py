@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors, block_of
-from asdffs.document.arrays.chunks import ChunkedElements
+from asdffs.document.arrays.chunks import GatheredElements
 from asdffs.document.arrays.elements import BlockElements, Elements, Strided, requested_parts
 from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
 from asdffs.document.arrays.reference import ArrayReference, Version
@@ -104,10 +104,9 @@ class Array:
     @property
     @serialized
     def chunks(self) -> tuple[int, ...] | None:
-        """Shape of the chunks in which the file has the array (asdf-zarr); None if it is in one piece."""
-        self._current()  # raises if there is no such array any more
-        described = self.branch.array
-        return None if described is None or described.chunked is None else described.chunked.chunk
+        """Shape of the chunks in which the file has the array, or of its first tile; None if it is in one piece."""
+        elements = self._current()
+        return elements.chunk if isinstance(elements, GatheredElements) else None
 
     #: Whether its elements are a mask that the tree states as a value.
     states_value = False
@@ -138,7 +137,7 @@ class Array:
                 needed = math.prod(region.shape) * elements.placement.item
                 self._file.budget.check(needed, "its elements", elements.held)
                 return self._read(elements, region, index)
-        if isinstance(elements, ChunkedElements):
+        if isinstance(elements, GatheredElements):
             ranges, rest = chosen_ranges(elements.shape, index)
             return _copied(elements.at(ranges)[rest])
         return _copied(self.mapped()[index])
@@ -293,6 +292,8 @@ class Array:
         """Return the facts on which the elements depend, besides the branch."""
         if branch.inline is not None or branch.array is None:
             return ()
+        if branch.array.starts is not None:
+            return ()  # its tiles are looked up at each read
         if branch.array.chunked is not None:
             return len(self._file.table), self._file.changes.stamp(content(branch.array.chunked.table))
         if self._file.region(branch.array.source) is not None:

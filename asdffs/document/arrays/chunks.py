@@ -71,7 +71,42 @@ _GZIP: Final = 31  # wbits: a gzip header, and the largest window
 Ranges = tuple[range, ...]
 
 
-class ChunkedElements(Elements):
+class GatheredElements(Elements):
+    """The elements of an array in several pieces of ``file``, put together when they are read; read-only.
+
+    ``dtype``: of an element, as of numpy; ``chunk``: the shape of a piece.
+    """
+
+    dtype: Any
+    chunk: tuple[int, ...] | None
+
+    def read(self, offset: int, length: int) -> bytes:
+        """See ``Elements``."""
+        item = self.dtype.itemsize
+        length = max(0, min(length, self.size - offset))
+        if not length:
+            return b""
+        first, last = offset // item, -(-(offset + length) // item)
+        parts = [self.at(tuple(range(*ends) for ends in box)).tobytes() for box in boxes(first, last, self.shape)]
+        start = offset - first * item
+        return b"".join(parts)[start : start + length]
+
+    def at(self, ranges: Ranges) -> Any:
+        """Return a copy of the elements at ``ranges``: positions along each axis, with a positive step.
+
+        Pieces without any of them are not read.  Raises ``InvalidArrayError`` if a piece cannot be decoded or there
+        are too many elements, ``DamagedBlockError``, ``OSError``.
+        """
+        raise NotImplementedError
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """Raise ``NotPermittedError``."""
+        raise NotPermittedError(
+            "an array in several chunks is read-only here; change it by the program that wrote it"
+        )
+
+
+class ChunkedElements(GatheredElements):
     """The elements of the array that ``about`` describes, in chunks in blocks of ``file``."""
 
     def __init__(self, file: FileState, about: Chunked) -> None:
@@ -82,26 +117,16 @@ class ChunkedElements(Elements):
 
         self._file = file
         self._about = about
-        self._dtype = _dtype(about.dtype)
-        self._chunk_size: int = self._dtype.itemsize * math.prod(about.chunk)
+        self.dtype = _dtype(about.dtype)
+        self._chunk_size: int = self.dtype.itemsize * math.prod(about.chunk)
         file.budget.check(self._chunk_size, "a chunk")
-        self._fill = _fill(about.fill, self._dtype)
+        self._fill = _fill(about.fill, self.dtype)
         self._key = repr(about._replace(table=0))
         self._check_table()
-        self.descr = np.lib.format.dtype_to_descr(self._dtype)
+        self.descr = np.lib.format.dtype_to_descr(self.dtype)
         self.shape = about.shape
-        self.size = self._dtype.itemsize * math.prod(about.shape)
-
-    def read(self, offset: int, length: int) -> bytes:
-        """See ``Elements``."""
-        item = self._dtype.itemsize
-        length = max(0, min(length, self.size - offset))
-        if not length:
-            return b""
-        first, last = offset // item, -(-(offset + length) // item)
-        parts = [self.at(tuple(range(*ends) for ends in box)).tobytes() for box in boxes(first, last, self.shape)]
-        start = offset - first * item
-        return b"".join(parts)[start : start + length]
+        self.chunk = about.chunk
+        self.size = self.dtype.itemsize * math.prod(about.shape)
 
     def held(self) -> int:
         """Return the bytes of the chunks that were written: the others have one value, which the tree states."""
@@ -109,21 +134,13 @@ class ChunkedElements(Elements):
         table = read_bytes(self._file.contents.read(self._about.table, 0, size))
         return len({table[at : at + ENTRY] for at in range(0, size, ENTRY)} - {b"\xff" * ENTRY}) * self._chunk_size
 
-    def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Raise ``NotPermittedError``."""
-        raise NotPermittedError("an array of asdf-zarr is read-only here; change it by asdf-zarr")
-
     def at(self, ranges: Ranges) -> Any:
-        """Return a copy of the elements at ``ranges``, positions along each axis with a positive step, as an ndarray.
-
-        Chunks without any of them are not decoded.  Raises ``InvalidArrayError`` if a chunk cannot be decoded or
-        there are too many elements, ``DamagedBlockError``, ``OSError``.
-        """
+        """See ``GatheredElements``."""
         import numpy as np
 
         shape = tuple(map(len, ranges))
-        self._file.budget.check(math.prod(shape) * self._dtype.itemsize, "its elements", self.held)
-        found = np.empty(shape, self._dtype)
+        self._file.budget.check(math.prod(shape) * self.dtype.itemsize, "its elements", self.held)
+        found = np.empty(shape, self.dtype)
         for parts in itertools.product(*map(_parts, ranges, self._about.chunk)):
             chunk = self._chunk(tuple(number for number, _, _ in parts))
             inside = tuple(inside for _, inside, _ in parts)
@@ -154,7 +171,7 @@ class ChunkedElements(Elements):
         stored = read_bytes(contents.read(number, 0, size))
         with self._file.scheduler.waiting():
             raw = decode_chunk(about, stored, self._chunk_size, budget)
-        return np.frombuffer(raw, self._dtype).reshape(about.chunk, order=about.order)  # type: ignore[call-overload]
+        return np.frombuffer(raw, self.dtype).reshape(about.chunk, order=about.order)  # type: ignore[call-overload]
 
     def _number(self, where: tuple[int, ...]) -> int:
         """Return the number of the block with the chunk ``where``; -1 if it was never written."""

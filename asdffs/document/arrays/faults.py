@@ -37,7 +37,7 @@ def find_faults(file: FileState) -> Iterator[ArrayFault]:
 
 def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
     contents, outside = file.contents, isinstance(array.source, str)
-    if branch.inline is None and array.chunked is None and not outside:
+    if branch.inline is None and not array.in_pieces and not outside:
         sentence = fault_in_block(array, len(file.table), contents.stated_size)
         if sentence:
             return sentence
@@ -61,6 +61,8 @@ def _has_no_codec(file: FileState, branch: Branch, array: Ndarray) -> bool:
     """Return whether the elements cannot be decoded here, which is not a fault of the array."""
     if array.chunked is not None:
         return bool(missing_library(array.chunked))
+    if array.in_pieces:
+        return False
     return branch.inline is None and bool(file.contents.codecs.obstacle(block_of(len(file.table), array)))
 
 

@@ -7,12 +7,14 @@
 | in the tree (inline data)             | ``MadeElements``    | nowhere                                             |
 | in the FITS file around the ASDF file | ``contained``       | in the HDU; scaled integers have a ``zero``         |
 | in chunks in blocks (asdf-zarr)       | ``ChunkedElements`` | nowhere                                             |
+| in tiles, which are ndarrays (ASDF.jl) | ``TiledElements``   | nowhere                                             |
 
 Implements the schema core/ndarray: source, shape, strides, offset, datatype, data.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +26,7 @@ from asdffs.arrays.placement import block_of, packed
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.contained import ContainedElements, check_shape, contained_elements
 from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, OtherElements, place
+from asdffs.document.arrays.tiles import TiledElements
 from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
@@ -42,6 +45,8 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     array = branch.array
     if array is not None and array.chunked is not None:
         return ChunkedElements(file, array.chunked)
+    if array is not None and array.starts is not None:
+        return TiledElements(file, branch, functools.partial(elements_of, rows_first=True))
     if branch.inline is not None or array is None:
         outline = file.outlines.outline()
         with file.scheduler.waiting():
@@ -65,7 +70,7 @@ def source_file(file: FileState, source: str) -> FileState:
 def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
     """Return the subjects, besides the tree, whose changes may change the elements of an array."""
     array = branch.array
-    if array is not None and array.chunked is not None:
+    if array is not None and array.in_pieces:
         return (CONTENTS, BLOCKS)
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()
@@ -100,8 +105,8 @@ def location_of(file: FileState, branch: Branch) -> Location:
     array = branch.array
     if array is None or branch.inline is not None:
         raise NotPermittedError("its elements are in the text of the tree")
-    if array.chunked is not None:
-        raise NotPermittedError("its elements are in chunks of asdf-zarr")
+    if array.in_pieces:
+        raise NotPermittedError("its elements are in several chunks")
     region = file.region(array.source)
     if region is not None:
         return _in_region(file, array, region)

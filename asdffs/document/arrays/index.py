@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, shown_key
-from asdffs.arrays.chunked import METADATA, is_chunked, parse_chunked
+from asdffs.arrays.chunked import METADATA, is_chunked, is_tile, is_tiled, parse_chunked, starts_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
@@ -159,8 +159,10 @@ def _unshown(found: Found, reason: str) -> Unshown:
 
 def _reason(found: Found) -> str:
     """Return why the object is not shown; empty if it is."""
-    if is_chunked(found.tag):
-        return _reason_of_chunks(found.value)
+    if is_chunked(found.tag) or is_tiled(found.tag):
+        return _reason_of_chunks(found)
+    if is_tile(found.tag):
+        return ""
     value, tag = found.value, found.tag
     files = next((value[name] for name in _FILES if name in value), None)
     if files is None:
@@ -169,11 +171,14 @@ def _reason(found: Found) -> str:
     return f"its elements are in {count} other {'file' if count == 1 else 'files'}, which asdffs does not read"
 
 
-def _reason_of_chunks(value: dict[str, Any]) -> str:
+def _reason_of_chunks(found: Found) -> str:
     from asdffs.document.arrays.chunks import check_libraries  # few trees have such arrays
 
     try:
-        check_libraries(parse_chunked(value))
+        if is_tiled(found.tag):
+            starts_of(found.value)
+        else:
+            check_libraries(parse_chunked(found.value))
     except InvalidArrayError as err:
         return err.sentence
     return ""
