@@ -219,9 +219,9 @@ def test_other_processes(path: Path, method: str) -> None:
     answers = context.SimpleQueue()
     process = context.Process(target=_sum, args=(array, answers))
     process.start()
-    assert answers.get() == first
     process.join()
     assert process.exitcode == 0
+    assert answers.get() == first
 
 
 def test_the_same_values_as_arrays_have(path: Path) -> None:
