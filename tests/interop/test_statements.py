@@ -546,7 +546,7 @@ def _(number: str, folder: Path) -> None:
     (folder / "an other.asdf").write_bytes(array_file(number, "!core/ndarray-1.1.0 [1]"))
     with (
         asdffs.open(folder / "x.asdf") as document,
-        pytest.raises(InvalidArrayError, match="other.asdf' has no block"),
+        pytest.raises(InvalidArrayError, match="' has no block"),
     ):
         document.arrays["a"][...]
 
