@@ -33,7 +33,7 @@ from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import MERGE, Merges, keyed, merged_rows, scalar_value
+from asdffs.tree.values import MERGE, OMAP, Merges, keyed, merged_rows, scalar_value
 
 #: The largest length of scalars that are kept beside arrays; longer ones do not fit a FITS header card.
 _LONGEST: Final = 80
@@ -128,6 +128,8 @@ class _Walk:
                 self._arrays.append(branch)
             if branch.mapping:
                 self._mapping(branch, row)
+            elif tag == OMAP:
+                self._omap(branch, row)
             else:
                 self._sequence(branch, row)
                 if is_fits(tag):
@@ -194,6 +196,13 @@ class _Walk:
         for number, item in enumerate(self._tape.items(row)):
             if self._tape.kind[item] != SCALAR:
                 self._child(branch, number, item)
+
+    def _omap(self, branch: Branch, row: int) -> None:
+        """Read the items of an ordered mapping, each with one key, as one mapping."""
+        branch.mapping = True
+        for item in map(self._tape.target, self._tape.items(row)):
+            if self._tape.kind[item] in MAPPINGS:
+                self._mapping(branch, item)
 
     def _child(self, branch: Branch, key: str | int, row: int) -> None:
         """Read the collection or alias at ``key``."""

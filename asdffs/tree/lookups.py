@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.errors import MissingValueError
 from asdffs.tree.locating import Location, both_places, locate, missing
@@ -18,6 +18,9 @@ from asdffs.tree.values import Nodes, ValueNode
 
 if TYPE_CHECKING:
     from asdffs.tree.conditions import Condition
+
+#: What the tag of an ndarray has.
+NDARRAY: Final = "core/ndarray-"
 
 
 class Values:
@@ -169,8 +172,8 @@ def _cut(node: ValueNode, depth: int) -> ValueNode:
 
 
 def is_array(node: ValueNode) -> bool:
-    """Return whether the value is an ndarray by its tag."""
-    return isinstance(node.value, dict) and "core/ndarray-" in node.tag
+    """Return whether the value is an ndarray by its tag, and not the short form, a list."""
+    return isinstance(node.value, dict) and NDARRAY in node.tag
 
 
 def short(node: ValueNode) -> str:

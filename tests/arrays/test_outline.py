@@ -191,6 +191,7 @@ def names(body: str) -> list[str]:
         (f"t: {{columns: [{{name: x, data: {IMAGE}}}, {IMAGE}]}}\n", ["t/columns/0/data", "t/columns/1"]),
         (f"t: {{colnames: [a, b], columns: {{x: {IMAGE}}}}}\n", ["t/columns/x"]),
         (f"t: {{colnames: [a, b, c], columns: [1, {IMAGE}, 3]}}\n", ["t/columns/b"]),
+        (f"t: !!omap [1: {IMAGE}, columns: [{{name: x, data: {IMAGE}}}]]\n", ["t/1", "t/columns/x/data"]),
     ],
 )
 def test_names(body: str, expected: list[str]) -> None:

@@ -6,6 +6,7 @@ import copy
 import datetime
 import enum
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from astropy import units
 from astropy.time import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.samples import odd_file
+from support.arrays import tree_file
+from support.samples import block_bytes, odd_file
 
 import asdffs
 from asdffs.document.values import TreeMapping, TreeSequence
@@ -176,6 +178,21 @@ def test_shared_and_broken(tmp_path: Path) -> None:
     path.write_bytes(odd_file().replace(b"value: 1\n", b"value: [\n"))
     with asdffs.open(path) as document, pytest.raises(InvalidTreeError):
         document.values["value"]
+
+
+def test_regression_arrays_were_mappings_and_lists(tmp_path: Path) -> None:
+    """Each array of ``arrays`` is a value: also the short form, those below ``!!omap`` and those of asdf-zarr."""
+    path = tmp_path / "data.asdf"
+    meta = "{shape: [2], chunks: [2], dtype: '<i4', compressor: null, filters: null, fill_value: 7, order: C}"
+    chunked = f"!<asdf://stsci.edu/asdf-zarr/tags/zarr-1.0.0> {{.zarray: {meta}, chunk_block_map: 0}}"
+    array = "!core/ndarray-1.1.0 {data: [3], datatype: int8}"
+    body = f"a: !core/ndarray-1.1.0 [1, 2]\nb: !!omap [1: x, c: [{array}], c: [0, {array}]]\nd: {chunked}\n"
+    path.write_bytes(tree_file(body, [block_bytes(struct.pack("<i", -1))]))
+    with asdffs.open(path) as document:
+        assert list(document.arrays) == ["a", "b/c/1", "d"]
+        assert document.values["a"][:].tolist() == [1, 2]
+        assert document.values["b"]["c"][1][:].tolist() == [3]
+        assert document.values["d"][:].tolist() == [7, 7]
 
 
 def test_another_program_changes_the_file(path: Path) -> None:
