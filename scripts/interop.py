@@ -351,8 +351,8 @@ def _row(file: str, name: str, array: Any, point: Path) -> tuple[str, str, str, 
     if not view.exists():
         return f"{file} {name}", _text(array), "nothing", "missing"
     found = np.load(view)
-    equal = found.shape == array.shape and _equal(found, array)
-    return f"{file} {name}", _text(array), _text(found), "equal" if equal else "DIFFERENT"
+    same = found.shape == array.shape and equal(found, array)
+    return f"{file} {name}", _text(array), _text(found), "equal" if same else "DIFFERENT"
 
 
 def _sky_row(file: str, view: Path) -> tuple[str, str, str, str]:
@@ -370,9 +370,11 @@ def _sky_row(file: str, view: Path) -> tuple[str, str, str, str]:
     )
 
 
-def _equal(a: Any, b: Any) -> bool:
+def equal(a: Any, b: Any) -> bool:
     if a.dtype.names:
-        return bool(a.dtype.names == b.dtype.names) and all(_equal(a[name], b[name]) for name in a.dtype.names)
+        return bool(a.dtype.names == b.dtype.names) and all(equal(a[name], b[name]) for name in a.dtype.names)
+    if {a.dtype.kind, b.dtype.kind} == {"S", "U"}:  # astropy decodes the texts of a FITS table
+        a, b = (np.char.encode(one) if one.dtype.kind == "U" else one for one in (a, b))
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
 
@@ -385,7 +387,7 @@ def _edited(sample: Sample, path: Path, arrays: dict[str, Any], values: dict[str
     subprocess.run([*ASDFFS, "set", f"{where}={value}", path], check=True, stdout=subprocess.DEVNULL)
     found, now = sample.read(path)
     changed = {key for key in {*values, *now} if values.get(key) != now.get(key)}
-    same = found.keys() == arrays.keys() and all(_equal(found[key], arrays[key]) for key in arrays)
+    same = found.keys() == arrays.keys() and all(equal(found[key], arrays[key]) for key in arrays)
     right = changed == {name} and now[name] == value and same
     return f"{sample.name} set {where}", values[name], now[name], "only that" if right else f"ALSO {sorted(changed)}"
 
