@@ -181,9 +181,13 @@ def name_file(err: AsdffsError | OSError, file: str | None) -> None:
 
 def _as_typed(named: Any, file: str | None) -> Any:
     """Return ``file`` if ``named``, the path in an error, is the same file or None; else ``named``."""
-    if file is not None and (named is None or named == os.path.realpath(file)):
+    if file is None:
+        return named
+    if named in (None, file):
         return shown_name(file)
-    return named
+    from asdffs.storage.mount_table import resolved  # late, for a short start
+
+    return shown_name(file) if named == resolved(file) else named
 
 
 def sentence_and_code(file: str | None, err: AsdffsError | OSError) -> tuple[str, ExitCode]:
