@@ -12,6 +12,7 @@ EXTRAS = (
         "zstd",
         "isal",
         "blosc",
+        "blosc2",
         "fits",
         "daf",
         "schema",

@@ -30,7 +30,7 @@ from asdffs.codecs.seeking import Chained, Seeker
 _HEADER = struct.Struct("<4B3I")
 _OFFSET = struct.Struct("<I")
 #: The length of a buffer of a block of several.
-_PREFIX = struct.Struct(">I")
+PREFIX = struct.Struct(">I")
 #: The inner compressions, by the number in the highest bits of the flags; "lz4" is also that of lz4hc.
 _INNER = ("blosclz", "lz4", "snappy", "zlib", "zstd")
 _SHUFFLED, _BITS_SHUFFLED = 0x1, 0x4
@@ -89,10 +89,10 @@ class Blsc(Codec):
 
     def layout_of(self, stored: Source) -> Codec:
         """See ``codecs.base.Varied``."""
-        head = stored.read_at(0, _PREFIX.size + _HEADER.size)
-        if len(head) < _PREFIX.size + _HEADER.size:
+        head = stored.read_at(0, PREFIX.size + _HEADER.size)
+        if len(head) < PREFIX.size + _HEADER.size:
             return self
-        (length,), first = _PREFIX.unpack_from(head), _Buffer(*_HEADER.unpack_from(head, _PREFIX.size))
+        (length,), first = PREFIX.unpack_from(head), _Buffer(*_HEADER.unpack_from(head, PREFIX.size))
         return BlscPieces(first.item, first.flags, first.length) if length == first.stored else self
 
     def memory(self, stored: Source) -> int:
@@ -143,7 +143,7 @@ class BlscPieces(Blsc):
 
     def seeker(self, stored: Source, size: int) -> Seeker:
         """Return a seeker that reads the header of each buffer."""
-        return Chained(functools.partial(_measured, stored), functools.partial(_decoded_pieces, stored))
+        return Chained(functools.partial(measured, stored), functools.partial(_decoded_pieces, stored))
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``."""
@@ -155,7 +155,7 @@ class BlscPieces(Blsc):
         name = _INNER[min(self.flags >> 5, len(_INNER) - 1)]
         for piece in pieces(content, length=min(max(self.piece, _LEAST), _AT_ONCE)):
             buffer = blosc.compress(piece, typesize=max(1, self.item), clevel=1, shuffle=shuffle, cname=name)
-            yield _PREFIX.pack(len(buffer)) + buffer
+            yield PREFIX.pack(len(buffer)) + buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,24 +171,27 @@ class _Part:
         return self.source.read_at(self.start + offset, max(0, min(length, self.size - offset)))
 
 
-def _measured(stored: Source, place: int) -> tuple[int, int] | None:
-    """Return the bytes of content of the buffer at ``place``, and where the next one begins; None at the end."""
-    head = stored.read_at(place, _PREFIX.size + _HEADER.size)
+def measured(stored: Source, place: int) -> tuple[int, int] | None:
+    """Return the bytes of content of the buffer at ``place``, and where the next one begins; None at the end.
+
+    Chunks of Blosc2 are measured alike.  Raises ``ValueError`` if the buffer is damaged.
+    """
+    head = stored.read_at(place, PREFIX.size + _HEADER.size)
     if not head:
         return None
-    if len(head) < _PREFIX.size + _HEADER.size:
+    if len(head) < PREFIX.size + _HEADER.size:
         raise ValueError("the stored bytes end inside the header of a blosc buffer")
-    (length,), buffer = _PREFIX.unpack_from(head), _Buffer(*_HEADER.unpack_from(head, _PREFIX.size))
-    if length != buffer.stored or place + _PREFIX.size + length > stored.size:
+    (length,), buffer = PREFIX.unpack_from(head), _Buffer(*_HEADER.unpack_from(head, PREFIX.size))
+    if length != buffer.stored or place + PREFIX.size + length > stored.size:
         raise ValueError("the length of a blosc buffer contradicts its header")
-    return buffer.length, place + _PREFIX.size + length
+    return buffer.length, place + PREFIX.size + length
 
 
 def _decoded_pieces(stored: Source, place: int) -> Iterator[bytes]:
     """Yield the content of the buffers from ``place`` of the stored bytes on."""
-    while (found := _measured(stored, place)) is not None:
+    while (found := measured(stored, place)) is not None:
         length, behind = found
-        start = place + _PREFIX.size
+        start = place + PREFIX.size
         yield from _Blocks(_Part(stored, start, behind - start), length).decode_from(0)
         place = behind
 

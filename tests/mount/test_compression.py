@@ -90,7 +90,7 @@ def test_refusals_have_their_sentence(tmp_path: Path) -> None:
             open(mount.block(0), "r+b")
         assert "'what' is not known; the block shows its stored bytes" in mount.error
         assert "Invalid argument" in recompress(mount.block(1), "sparkle").stderr
-        assert "known are none, blsc" in mount.error
+        assert "known are none, bls2, blsc" in mount.error
         assert "not supported" in set_attribute(mount.block(1), "user.mine", "1").stderr
     assert path.read_bytes() == raw
     with mounted(path, "-o", "ro") as mount:

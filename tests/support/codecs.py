@@ -5,4 +5,6 @@ from __future__ import annotations
 from asdffs.codecs.base import Chaining, Codec, name_of
 from asdffs.registry import each
 
-CODECS: dict[str, Codec] = {name_of(codec.id): codec for codec in each("codecs") if not isinstance(codec, Chaining)}
+ALL: dict[str, Codec] = {name_of(codec.id): codec for codec in each("codecs") if not isinstance(codec, Chaining)}
+#: Those that the asdf library has, by itself or with a release of asdf-compression.
+CODECS = {name: codec for name, codec in ALL.items() if codec.library != "blosc2"}

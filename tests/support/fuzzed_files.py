@@ -46,7 +46,7 @@ from asdffs.tree.tape import Tape
 from asdffs.views.arrays import Arrays
 from asdffs.views.base import ViewFile
 from asdffs.workflows.checking import check_document
-from support.codecs import CODECS
+from support.codecs import ALL
 from support.commands import command
 from support.drafts import SAMPLES
 from support.fits_files import FORMS, with_blocks, write_fits
@@ -272,7 +272,7 @@ def _read_words(raw: bytes, number: int) -> None:
 
 @functools.cache
 def _codecs() -> list[Codec]:
-    return [*(codec for codec in CODECS.values() if codec.available()), CHAINS]
+    return [*(codec for codec in ALL.values() if codec.available()), CHAINS]
 
 
 _CHUNKS = (

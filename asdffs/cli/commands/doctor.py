@@ -51,6 +51,7 @@ _EXTRAS: Final = {
     "zstd": ("blocks in zstd", "zstandard"),
     "isal": ("blocks in zlib, twice as fast", "isal"),
     "blosc": ("blocks in blsc", "blosc"),
+    "blosc2": ("blocks in bls2 and bsc2", "blosc2"),
     "fits": ("arrays as .fits files", "astropy"),
     "wcs": ("sky coordinates in .fits files", "gwcs"),
     "remote": ("files at s3://, gs://, az://", "obstore"),

@@ -245,7 +245,7 @@ def test_refusals() -> None:
         {NAME: odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")}
     )
     document = open_in_folder(folder, NAME, writable=True)
-    with pytest.raises(NameRefusedError, match="known are none, blsc, bzp2, lz4, lz4f, zlib, zstd"):
+    with pytest.raises(NameRefusedError, match="known are none, bls2, blsc, bsc2, bzp2, lz4, lz4f, zlib, zstd"):
         document.blocks[0].set_compression("gzip")
     for work in (
         lambda: document.blocks[1].set_compression("zlib"),
