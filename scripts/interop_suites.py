@@ -323,7 +323,7 @@ def _found(document: Any, path: Path_) -> Any:
     try:
         for step in path:
             if hasattr(node, "mapped"):  # a part of an array: its mask
-                return document.arrays.get("/".join(map(name_of, path)))
+                return document.arrays.get("/".join(map(name_of, path)), INSIDE)
             node = node[step]
     except (KeyError, IndexError, TypeError):
         return MISSING
