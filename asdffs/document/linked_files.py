@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ from asdffs.arrays.branch import Branch
 from asdffs.arrays.sources import resolve
 from asdffs.document.blocks.transaction import Foreign
 from asdffs.document.outlines import Outlines
+from asdffs.document.report import Report
 from asdffs.errors import (
     AsdffsError,
     InvalidArrayError,
@@ -36,8 +36,6 @@ from asdffs.storage.mount_table import OWN, outside
 from asdffs.storage.urls import is_remote, joined_url, parse_url
 from asdffs.tree.paths import Path
 
-logger = logging.getLogger(__name__)
-
 #: The largest number of linked files that are open for one document: each uses a file descriptor.
 _MOST: Final = 256
 #: Characters of a URI in a sentence.
@@ -51,6 +49,7 @@ class OtherFile(Protocol):
 
     path: str
     outlines: Outlines
+    report: Report
 
     @property
     def location(self) -> str:
@@ -198,10 +197,12 @@ class LinkedFiles(Generic[F]):
         return self.at(file).outlines.branch(path)
 
     def tell(self, reference: str, reason: Exception) -> None:
-        """Log once that a reference is not followed, and why."""
+        """Say once in the report of the root that a reference is not followed, and why."""
         if reference not in self._told:
             self._told.add(reference)
-            logger.warning("%s: $ref %s is not followed: %s", self._root.path, reference[:200], reason)
+            sentence = f"$ref {reference[:200]} is not followed: {reason_of(reason)}"
+            remedy = getattr(reason, "remedy", None)
+            self._root.report.refuse(NotFollowedError(sentence, path=self._root.path, remedy=remedy))
 
     def close(self, owner: F) -> None:
         """Close all linked files if ``owner`` is the root; otherwise do nothing."""

@@ -71,6 +71,7 @@ def test_other_files_that_change_or_come_later(tmp_path: Path) -> None:
         assert not path.exists()
         write_other(tmp_path / "other.asdf")
         until(path.exists, "the array of a file that came later")
+        assert "$ref other.asdf#/list/0/z is not followed: 'other.asdf' cannot be read" in mount.error
         assert np.load(path).tolist() == [0, 1, 2]
         with asdf.open(tmp_path / "other.asdf", mode="rw") as other:
             other["list"][0]["z"][1] = 77
