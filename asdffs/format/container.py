@@ -19,8 +19,8 @@ class Region(NamedTuple):
     """``length`` bytes at ``offset`` of the whole file: data outside the ASDF file to which an array of it refers.
 
     ``item``: bytes of an element (a number, or a row of a table).  ``shape``: lengths of the axes as numpy has them.
-    ``datatype``: the datatype of the stored numbers, which are big-endian; empty for rows of a table.
-    ``scaled``: the stored numbers are not the values, so that a library must convert them.
+    ``datatype``: the datatype of the stored numbers, which are big-endian; empty for rows of a table, and if the
+    numbers are compressed.  ``scaled``: the stored numbers are not the values, so that a library must convert them.
     ``header``: the description of these bytes that the library of the container reads.  If the numbers are scaled,
     the values are ``stored * scale + zero``.
     """

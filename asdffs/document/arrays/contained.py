@@ -1,9 +1,9 @@
 """The elements of arrays whose data are in the file around the ASDF file, such as ``source: fits:SCI,1`` of JWST.
 
-| the data are                                    | the elements are                                           |
-|-------------------------------------------------|------------------------------------------------------------|
-| stored as the tree describes them               | a window on the whole file: extents                        |
-| scaled (BSCALE, BZERO), or columns that need it | converted by astropy once per array, as astropy shows them |
+| the data are                                     | the elements are                                           |
+|--------------------------------------------------|------------------------------------------------------------|
+| stored as the tree describes them                | a window on the whole file: extents                        |
+| scaled, tile-compressed, or columns that need it | converted by astropy once per array, as astropy shows them |
 
 All are read-only.  Needs the extra ``fits`` (astropy) for what is converted.
 """
@@ -11,6 +11,7 @@ All are read-only.  Needs the extra ``fits`` (astropy) for what is converted.
 from __future__ import annotations
 
 import io
+import math
 import os
 import warnings
 from typing import Any
@@ -20,7 +21,7 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import place_in
 from asdffs.document.arrays.elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState
-from asdffs.errors import InvalidArrayError, NotPermittedError, Remedy
+from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError, Remedy
 from asdffs.format.container import Region
 from asdffs.storage.backend import Extent, read_bytes
 
@@ -58,6 +59,7 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
     check_shape(array, region)
     if not region.scaled:
         return ContainedElements(file, array, region)
+    file.budget.check(math.prod(region.shape) * region.item, "its elements", lambda: region.length)
     import_numpy(file.scheduler)
     while True:
         before = file.steady_region(array.source)
@@ -139,7 +141,7 @@ def _converted(file: FileState, region: Region) -> Any:
         from astropy.io import fits
     except ImportError as err:
         raise InvalidArrayError(
-            "its data are scaled, and astropy is not installed", remedy=Remedy.INSTALL_FITS
+            "its data are scaled or compressed, and astropy is not installed", remedy=Remedy.INSTALL_FITS
         ) from err
     import numpy as np
 
@@ -152,7 +154,9 @@ def _converted(file: FileState, region: Region) -> Any:
             ):
                 data = hdus[0].data
                 return _columns(data) if data.dtype.names else np.array(data)
-    except (ValueError, TypeError, LookupError, AttributeError, AssertionError, fits.VerifyError, OSError) as err:
+    except AsdffsError:
+        raise
+    except Exception as err:  # astropy and its codecs raise whatever the damage leads to
         if isinstance(err, OSError) and err.errno is not None:
             raise
         raise InvalidArrayError(f"astropy cannot read its FITS extension: {str(err)[:100]}") from err

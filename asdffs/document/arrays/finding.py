@@ -133,7 +133,7 @@ def _in_region(file: FileState, array: Ndarray, region: Region) -> Location:
         return Location(*where, ContainedElements(file, array, region).descr, file.validators())
     made, zero = _UNSIGNED.get(region.datatype, ("", 0))
     if not made or (region.scale, region.zero) != (1, zero):
-        raise NotPermittedError("the data of its FITS extension are scaled")
+        raise NotPermittedError("the data of its FITS extension are scaled or compressed")
     if array.datatype != made:
         raise InvalidArrayError(f"its datatype is {str(array.datatype)[:60]}, and the FITS extension has {made}")
     return Location(*where, descr_of(region.datatype, "big"), file.validators(), zero, made)

@@ -33,7 +33,6 @@ from support.fits_files import (
 )
 
 import asdffs
-from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, InUseError, InvalidArrayError, NotAsdfError, NotPermittedError
 from asdffs.features.fits.hdus import encode_sum, sum_of
 from asdffs.storage.backend import read_bytes
@@ -459,21 +458,56 @@ def test_regression_elements_that_are_held_follow_their_extension(tmp_path: Path
             assert np.array_equal(document.arrays[name][...], wanted)
 
 
-def test_regression_a_tile_compressed_image_is_called_so(tmp_path: Path) -> None:
-    """Its table has other axes than the image, which were taken for those of the array."""
-    path = tmp_path / "a.fits"
-    write_fits(path)
+def with_compressed(path: Path, **settings: object) -> Path:
+    """The same file, but that its images are tile-compressed."""
+    packed = path.with_name("packed.fits")
     with fits.open(path) as hdus:
-        packed = [
-            fits.CompImageHDU(hdu.data, hdu.header, name=hdu.name)
-            if hdu.name == "SCI" and hdu.ver == 1
+        made = [
+            fits.CompImageHDU(hdu.data, hdu.header, name=hdu.name, **settings)
+            if type(hdu) is fits.ImageHDU
             else hdu.copy()
             for hdu in hdus
         ]
-        fits.HDUList(packed).writeto(tmp_path / "b.fits")
-    document = open_document(str(tmp_path / "b.fits"), writable=False)
-    sentences = [finding.sentence for finding in check_document(document, deep=False)]
-    assert any("the FITS extension SCI, is a tile-compressed image" in sentence for sentence in sentences)
-    with pytest.raises(InvalidArrayError, match="tile-compressed"):
+        fits.HDUList(made).writeto(packed, overwrite=True)
+    return packed
+
+
+@pytest.mark.parametrize("kind", ["RICE_1", "GZIP_1", "GZIP_2"])
+def test_regression_tile_compressed_images(tmp_path: Path, kind: str) -> None:
+    """Their tables have other axes than the images, which were taken for those of the arrays."""
+    path = tmp_path / "a.fits"
+    write_fits(path)
+    packed = with_compressed(path, compression_type=kind)
+    with fits.open(packed) as hdus, asdffs.open(packed, "r+") as document:
+        assert [finding.sentence for finding in check_document(document, deep=True)] == []
+        for name, extension in {"data": ("SCI", 1), "dq": ("DQ", 1), "second": ("SCI", 2)}.items():
+            found = document.arrays[name]
+            assert np.array_equal(found[...], hdus[extension].data)
+            assert np.array_equal(found[1:, ::2], hdus[extension].data[1:, ::2])
+        held = document.arrays["data"].elements()
+        with document.edit():
+            document.values["meta"]["observer"] = observer(5000)
+        assert read_bytes(held.read(0, held.size)) == document.arrays["data"][...].tobytes()
+        with pytest.raises(NotPermittedError):
+            document.arrays["data"][0] = 1
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "sentence"),
+    [
+        ("ZNAXIS1", 10**9, "its shape is|would take"),
+        ("ZNAXIS", 0, "without a valid ZBITPIX"),
+        ("ZBITPIX", 7, "without a valid ZBITPIX"),
+        ("ZCMPTYPE", "HCOMPRESS_1", "of another compression than RICE_1"),
+        ("ZTILE1", 0, "astropy cannot read"),
+        ("ZTILE1", 10**12, "astropy cannot read"),
+    ],
+)
+def test_tile_compressed_images_that_are_damaged(tmp_path: Path, keyword: str, value: object, sentence: str) -> None:
+    path = tmp_path / "a.fits"
+    write_fits(path)
+    packed = with_compressed(path)
+    with fits.open(packed, mode="update", disable_image_compression=True) as hdus:
+        hdus["SCI", 1].header[keyword] = value
+    with asdffs.open(packed) as document, pytest.raises(InvalidArrayError, match=sentence):
         document.arrays["data"][...]
-    document.close()

@@ -38,6 +38,8 @@ _MOST_COLUMNS: Final = 999
 _HASH: Final = re.compile(rb"^_fits_hash: *([0-9a-f]{64})\s*$", re.MULTILINE)
 #: The sum of an HDU with a right CHECKSUM: all bits are ones (FITS 4.0, section 4.4.2.7).
 _RIGHT: Final = 0xFFFF_FFFF
+#: Compressions of tiles that are decoded.  astropy writes beyond its memory for a damaged HCOMPRESS_1.
+_TILES: Final = ("RICE_1", "RICE_ONE", "GZIP_1", "GZIP_2", "PLIO_1")
 #: The datatypes of ASDF by BITPIX (FITS 4.0, table 8).
 _DATATYPES: Final = {8: "uint8", 16: "int16", 32: "int32", 64: "int64", -32: "float32", -64: "float64"}
 
@@ -206,9 +208,8 @@ def _region(hdu: Hdu, size: int) -> Region:
     if not axes or hdu.data + max(hdu.length, item * math.prod(axes)) > size:  # GCOUNT may be 0
         what = "has no data" if not axes else "is cut off by the end of the file"
         raise InvalidArrayError(f"its source, the FITS extension {hdu.name or hdu.number}, {what}")
-    if header.flag("ZIMAGE"):  # FITS 4.0, section 10
-        sentence = f"its source, the FITS extension {hdu.name or hdu.number}, is a tile-compressed image"
-        raise InvalidArrayError(f"{sentence}; uncompress it with funpack, or read it with astropy")
+    if header.flag("ZIMAGE"):
+        return _compressed_region(hdu)
     if header.text("XTENSION") in ("BINTABLE", "TABLE", "A3DTABLE"):
         empty = axes[0] == 0 != axes[-1]  # any number of rows
         if len(axes) != 2 or empty or not 0 <= (header.integer("TFIELDS") or 0) <= _MOST_COLUMNS:
@@ -222,6 +223,20 @@ def _region(hdu: Hdu, size: int) -> Region:
     linear = (1 if scale is None else scale, zero or 0)
     shape, once = tuple(reversed(axes)), header.once() if scaled else b""
     return Region(hdu.data, item * math.prod(axes), item, shape, datatype, scaled, once, *linear)
+
+
+def _compressed_region(hdu: Hdu) -> Region:
+    """Return where a tile-compressed image is (FITS 4.0, section 10).  Raises ``InvalidArrayError``."""
+    header = hdu.header
+    count, bits = header.integer("ZNAXIS") or 0, header.integer("ZBITPIX")
+    axes = [header.integer(f"ZNAXIS{n}") or 0 for n in range(1, min(count, _MOST_COLUMNS) + 1)]
+    sentence = f"its source, the FITS extension {hdu.name or hdu.number}, is a tile-compressed image"
+    if bits not in _DATATYPES or not axes or min(axes) < 1:
+        raise InvalidArrayError(f"{sentence} without a valid ZBITPIX, ZNAXIS or ZNAXISn")
+    if header.text("ZCMPTYPE") not in _TILES:
+        raise InvalidArrayError(f"{sentence} of another compression than {', '.join(_TILES)}; use funpack")
+    shape = tuple(reversed(axes))
+    return Region(hdu.data, hdu.length, abs(bits) // 8, shape, "", scaled=True, header=header.once())
 
 
 def _is_converted(hdu: Hdu) -> bool:
