@@ -51,6 +51,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.ValueRefusedError: ExitCode.USAGE,
     errors.SharedValueError: ExitCode.USAGE,
     errors.InvalidArrayError: ExitCode.NOT_ASDF,
+    errors.NotFollowedError: ExitCode.NOT_ASDF,
     errors.InvalidStoreError: ExitCode.NOT_ASDF,
     errors.TreeChangedError: ExitCode.IN_USE,
     errors.AbandonedError: ExitCode.UNFINISHED,

@@ -149,6 +149,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.SharedValueError: errno.EBADMSG,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
     errors.InvalidArrayError: errno.EIO,
+    errors.NotFollowedError: errno.EIO,
     errors.InvalidStoreError: errno.EIO,
     errors.TreeChangedError: errno.EBUSY,
     errors.AbandonedError: errno.EINTR,
