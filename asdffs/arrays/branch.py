@@ -21,16 +21,19 @@ from asdffs.tree.paths import Path
 _LONGEST: Final = 20
 #: The longest chain of references: each takes a few levels of Python's recursion.
 _FARTHEST: Final = 100
-#: The tag of a quantity, a value with a unit (schema unit/quantity).
-_QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
+#: The tags of quantities: a ``value`` with a ``unit`` (schema unit/quantity, and those of asdf-astropy).
+_QUANTITY: Final = re.compile(
+    r".*[:/](unit/quantity|coordinates/(angle|longitude|latitude|spectralcoord|spectral_coord))-[\d.]+"
+)
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 
 
 class Scalar(NamedTuple):
-    """A scalar as written; ``plain``: without quotes and tag, so it may be a number."""
+    """A scalar as written; ``plain``: without quotes and tag, so it may be a number; ``tag``: empty without one."""
 
     text: str
     plain: bool
+    tag: str = ""
 
 
 #: Shared by all branches without children or scalars, to save memory; never changed.
@@ -325,10 +328,7 @@ def quantity_of(array: Branch) -> Branch | None:
     return above if above is not None and is_quantity(above) else None
 
 
-def home_of(array: Branch) -> tuple[Branch | None, str]:
-    """Return the mapping or sequence in which an array stands, and its unit; a quantity stands for its value."""
-    quantity = quantity_of(array)
-    if quantity is None:
-        return (array.above[0] if array.above else None), ""
-    unit = quantity.scalars.get("unit", Scalar("", plain=False)).text
-    return (quantity.above[0] if quantity.above else None), unit
+def home_of(array: Branch) -> Branch | None:
+    """Return the mapping or sequence in which an array stands; a quantity stands for its value."""
+    stands = quantity_of(array) or array
+    return stands.above[0] if stands.above else None

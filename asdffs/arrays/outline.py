@@ -234,7 +234,7 @@ class _Walk:
         elif tape.end[row] - tape.start[row] <= _MOST_WRITTEN:
             text = tape.scalar(row)
             if len(text) <= _LONGEST:
-                branch.add_scalar(key, Scalar(text, tape.is_plain(row)))
+                branch.add_scalar(key, Scalar(text, tape.is_plain(row), tape.tags.get(row, "")))
 
     # -- ndarrays -------------------------------------------------------------
 

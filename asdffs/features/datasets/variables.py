@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from asdffs.arrays.branch import Branch, is_quantity, shown_key
 from asdffs.arrays.outline import COLUMNS
 from asdffs.arrays.scalars import read_scalars
+from asdffs.arrays.units import unit_of
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.index import key_named
 from asdffs.document.arrays.masks import check_mask_shape
@@ -189,8 +190,8 @@ def _attributes_of(place: Place) -> Iterator[tuple[str, str]]:
     """Yield the attributes of an array: the unit of its quantity, or what its column says about it."""
     above = place.branches[-2] if len(place.branches) > 1 else place.branch
     column = above.label is not None
-    if "unit" in above.scalars and (column or is_quantity(above)):
-        yield "units", above.scalars["unit"].text
+    if unit := unit_of(place.branch):
+        yield "units", unit
     if column and "description" in above.scalars:
         yield "description", above.scalars["description"].text
 

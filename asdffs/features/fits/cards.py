@@ -14,6 +14,7 @@ header tells why.  Needs the extra ``wcs``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -64,6 +65,7 @@ _STRUCTURE: Final = re.compile(
 _COORDINATES: Final = re.compile(
     r"WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
 )
+_UNITS: Final = re.compile(r"BUNIT|TUNIT\d+")
 _AXES: Final = re.compile(r"ctype(\d)")
 _TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
 _LINEAR: Final = re.compile(r"[A-Z]{0,8}")
@@ -124,9 +126,23 @@ def _image(card: Card, *, strict: bool) -> str | None:
             warnings.simplefilter("error" if strict else "ignore")
             if keyword in _COMMENTARY:  # these have a text, and nothing else
                 return "".join(fits.Card(keyword, line).image for line in _lines(str(value or comment or "")))
+            if _UNITS.fullmatch(keyword):
+                value, comment = _unit(value)
             return str(fits.Card(keyword, value, comment or None).image)
     except (ValueError, fits.VerifyError, Warning):
         return None
+
+
+def _unit(text: str) -> tuple[str, str]:
+    """Return a unit as FITS writes it (FITS 4.0, section 4.3), and a comment; as it is if FITS has no such unit."""
+    from astropy import units
+
+    with contextlib.suppress(ValueError, TypeError):
+        units.Unit(text, format="fits")
+        return text, ""
+    with contextlib.suppress(ValueError, TypeError):
+        return units.Unit(text).to_string("fits"), ""
+    return text, "not a unit of FITS"
 
 
 def _lines(text: str) -> list[str]:

@@ -2,11 +2,12 @@
 
 Implements FITS 4.0, sections 5 (data formats), 7.1 (image) and 7.3 (binary table): big-endian; unsigned integers and
 int8 by BZERO and TZERO, float16 as float32, bool as 8-bit integers in images and as T and F in tables, Unicode as
-ASCII.  An image of contiguous big-endian numbers is a window on its block.  Imports numpy late.
+UTF-8.  An image of contiguous big-endian numbers is a window on its block.  Imports numpy late.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from asdffs.document.arrays.elements import Elements
 from asdffs.errors import InvalidArrayError
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent, read_bytes
 
 #: Kind of numpy -> item size -> BITPIX, of images; letter of TFORM, of columns.  What is not here fits neither.
@@ -26,6 +28,16 @@ _LONGEST_NAME: Final = 68
 _LARGEST_AXES: Final = 999
 #: Rows are converted as a whole.
 _LONGEST_ROW: Final = 16 << 20
+#: Integers at each end of a type that are tried for TNULL.
+_TRIED: Final = 128
+#: Bytes of a column that are searched for them at once.
+_AT_ONCE: Final = 1 << 22
+#: What a header says of texts that may have letters beyond ASCII.
+_UNICODE: Final = "UTF-8, ? where that does not fit"
+#: Integers of these kinds and sizes have other ones if they are masked: so TNULL can be one that no element has.
+_WIDER: Final = {"i1": "i2", "u1": "i2", "u2": "i4", "u4": "i8"}
+#: Characters of a COMMENT.
+_COMMENT: Final = 70
 
 Card = tuple[str, Any, str]
 
@@ -83,11 +95,12 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one array.  ``shape``: of the array without its rows."""
+    """Rows of one array.  ``shape``: of the array without its rows.  ``mask``: its mask, None if it has none."""
 
     elements: Elements
     dtype: Any
     shape: tuple[int, ...]
+    mask: Elements | None = None
 
     @classmethod
     def of(cls, elements: Elements, *, records: bool) -> Rows:
@@ -115,6 +128,21 @@ class Rows:
         raw = read_bytes(self.elements.read(first * each, count * each))
         return np.frombuffer(raw, self.dtype).reshape(count, *self.shape) if each else np.zeros((count, 0), "S1")
 
+    def masked(self, first: int, count: int) -> Any:
+        """Return the mask of the rows that ``read`` returns, true where masked; None without a mask."""
+        import numpy as np
+
+        mask = self.mask
+        if mask is None:
+            return None
+        dtype, shape = np.dtype(mask.descr), self.elements.shape
+        if mask.shape != shape:
+            whole = np.frombuffer(read_bytes(mask.read(0, mask.size)), dtype).reshape(mask.shape) != 0
+            return np.broadcast_to(whole, shape)[first : first + count]
+        each = dtype.itemsize * math.prod(self.shape)
+        raw = read_bytes(mask.read(first * each, count * each))
+        return np.frombuffer(raw, dtype).reshape(count, *self.shape) != 0
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -126,6 +154,7 @@ class Column:
     dtype: Any
     shape: tuple[int, ...]
     unit: str = ""
+    description: str = ""
 
     @property
     def size(self) -> int:
@@ -156,9 +185,15 @@ class Column:
 
 
 class Table:
-    """Rows of columns.  ``size``: in bytes, without filling.  Raises ``InvalidArrayError`` for unequal columns."""
+    """Rows of columns.  ``size``: in bytes, without filling.  ``left``: sentences about what is not in it.
 
-    def __init__(self, sources: Sequence[Rows], columns: Sequence[Column]) -> None:
+    ``room``: the number of cards that are known only when the elements were read.  Raises ``InvalidArrayError`` for
+    unequal columns.
+    """
+
+    def __init__(
+        self, sources: Sequence[Rows], columns: Sequence[Column], scheduler: Scheduler, left: Sequence[str] = ()
+    ) -> None:
         import numpy as np
 
         counts = {source.count for source in sources}
@@ -174,6 +209,54 @@ class Table:
         self._filled = [(n, column) for n, column in enumerate(columns) if column.size]  # an empty text has no bytes
         self._row = np.dtype([(f"c{n}", column.stored()) for n, column in self._filled])
         self.size = self._row.itemsize * self._count
+        self._scheduler, self._left = scheduler, left
+        masked = [n for n, column in self._filled if column.dtype.kind in "iu" and sources[column.source].mask]
+        self._integers = masked
+        continued = sum(len(_printable(column.description)) > _LONGEST_NAME // 2 for column in columns)
+        self.room = len(masked) + len(left) + 2 * continued
+
+    @functools.cached_property
+    def _nulls(self) -> dict[int, int | None]:
+        """TNULL of each masked column of integers; None if the column has all numbers that were tried."""
+        return {number: self._null_of(self.columns[number]) for number in self._integers}
+
+    def _null_of(self, column: Column) -> int | None:
+        """Return a number that the column has nowhere.
+
+        TNULL is the stored number (FITS 4.0, section 7.3.2), but astropy takes it for the number itself.  So those
+        with TZERO, 64-bit unsigned integers, have neither this number nor the one that is stored as it.
+        """
+        import numpy as np
+
+        source, zero = self._sources[column.source], zero_of(column.dtype)
+        if column.dtype != source.dtype:
+            return int(np.iinfo(column.dtype).min)
+        info, most = np.iinfo(column.dtype), np.iinfo(column.dtype).max - zero
+        free = [*range(int(info.min), int(info.min) + _TRIED), *range(int(most), int(most) - _TRIED, -1)]
+        step = max(1, _AT_ONCE // max(1, source.row_size))
+        for first in range(0, self._count, step):
+            with self._scheduler.resumed():
+                count = min(step, self._count - first)
+                rows, masked = source.read(first, count), source.masked(first, count)
+            shown = rows[~masked]
+            tried = np.array([*free, *(one + zero for one in free)], column.dtype)
+            used = set(shown[np.isin(shown, tried)].tolist())
+            free = [one for one in free if used.isdisjoint((one, one + zero))]
+        return free[0] if free else None
+
+    def late_cards(self) -> list[Card]:
+        """Return TNULL of masked integers, and what is not in the table.  Reads the elements of these columns.
+
+        Called without the main lock.
+        """
+        told = [*self._left]
+        cards: list[Card] = []
+        for number, null in self._nulls.items():
+            if null is None:
+                told.append(f"the mask of the column {self.columns[number].name} is not in this file")
+            else:
+                cards.append((f"TNULL{number + 1}", null, "of masked elements"))
+        return [*cards, *(("COMMENT", sentence[:_COMMENT], "") for sentence in told)]
 
     def cards(self) -> list[Card]:
         """Return the cards with the shape of the table."""
@@ -191,7 +274,7 @@ class Table:
         """Yield the cards of each column."""
         for number, column in enumerate(self.columns, 1):
             yield f"TTYPE{number}", _fitting(column.name, number), ""
-            yield f"TFORM{number}", column.form(), ""
+            yield f"TFORM{number}", column.form(), _UNICODE if column.dtype.kind == "U" else ""
             if zero_of(column.dtype):
                 yield f"TSCAL{number}", 1, ""
                 yield f"TZERO{number}", zero_of(column.dtype), ""
@@ -199,6 +282,8 @@ class Table:
                 yield f"TDIM{number}", column.dimensions(), ""
             if column.unit:
                 yield f"TUNIT{number}", column.unit, ""
+            if column.description:
+                yield f"TCOMM{number}", _printable(column.description), ""
 
     def read(self, offset: int, length: int) -> bytes:
         """Compute bytes of the rows."""
@@ -211,14 +296,33 @@ class Table:
         first, last = offset // each, -(-(offset + length) // each)
         rows = np.zeros(last - first, self._row)
         known = [source.read(first, last - first) for source in self._sources]
+        masks = [source.masked(first, last - first) for source in self._sources]
         for number, column in self._filled:
             found = known[column.source]
             for name in column.path:
                 found = found[name]
-            rows[f"c{number}"] = as_fits(found)
+            stored = as_fits(found.astype(column.dtype, copy=False))
+            rows[f"c{number}"] = self._masked(number, stored, masks[column.source])
         start = offset - first * each
         raw: bytes = rows.tobytes()
         return raw[start : start + length]
+
+    def _masked(self, number: int, stored: Any, mask: Any) -> Any:
+        """Return the elements of a column with those that FITS has for masked ones (sections 4.4.2.5 and 7.3.3)."""
+        import numpy as np
+
+        if mask is None or (null := self._missing(number)) is None:
+            return stored
+        return np.where(mask, np.array(null, stored.dtype), stored)
+
+    def _missing(self, number: int) -> Any:
+        dtype = self.columns[number].dtype
+        if dtype.kind in "iu":
+            null = self._nulls[number]
+            if null is None or dtype.kind == "i":
+                return null
+            return (null - zero_of(dtype)) % (1 << 8 * dtype.itemsize)  # in two's complement
+        return {"b": 0, "S": b"", "U": b""}.get(dtype.kind, math.nan)
 
 
 #: The data of an HDU.
@@ -238,6 +342,13 @@ def columns_of(dtype: Any, source: int = 0, above: tuple[str, ...] = (), shape: 
     return found
 
 
+def wider(dtype: Any) -> Any:
+    """Return the dtype of a masked column whose elements have ``dtype``."""
+    import numpy as np
+
+    return np.dtype(_WIDER.get(dtype.str[1:], dtype))
+
+
 def zero_of(dtype: Any) -> int:
     """Return the BZERO of an integer type whose sign FITS does not have; 0 for other types."""
     if dtype.kind == "i" and dtype.itemsize == 1:
@@ -246,17 +357,14 @@ def zero_of(dtype: Any) -> int:
 
 
 def as_fits(array: Any, *, scaled: bool = True) -> Any:
-    """Numbers or texts as FITS stores them.  Raises ``InvalidArrayError`` for text that is not ASCII."""
+    """Return numbers or texts as FITS stores them: texts as UTF-8 where that fits, else with ``?`` for letters."""
     import numpy as np
 
     kind, item = array.dtype.kind, array.dtype.itemsize
     if kind == "b":
         return np.where(array, np.uint8(ord("T")), np.uint8(ord("F")))
     if kind == "U":
-        try:
-            return np.char.encode(array, "ascii") if item else array.astype("S")
-        except UnicodeEncodeError as err:
-            raise InvalidArrayError(f"it has text that FITS cannot hold: {err.object[:40]!r}") from err
+        return _encoded(array)
     if scaled and zero_of(array.dtype):
         flipped = array.astype(f"u{item}", copy=False).astype(f"=u{item}") ^ np.array(1 << (8 * item - 1), f"u{item}")
         return flipped.astype(f">u{item}") if item > 1 else flipped
@@ -265,9 +373,34 @@ def as_fits(array: Any, *, scaled: bool = True) -> Any:
     return array.astype(array.dtype.newbyteorder(">"), copy=False)
 
 
+def _encoded(array: Any) -> Any:
+    """Return texts of N characters as texts of N bytes."""
+    import numpy as np
+
+    width = _width(array.dtype)
+    if not width:
+        return array.astype("S")
+    try:
+        return np.char.encode(array, "ascii")
+    except UnicodeEncodeError:
+        texts = [_fitted(text, width) for text in array.ravel().tolist()]
+        return np.array(texts, f"S{width}").reshape(array.shape)
+
+
+def _fitted(text: str, width: int) -> bytes:
+    raw = text.encode("utf-8", "replace")
+    return raw if len(raw) <= width else text.encode("ascii", "replace")
+
+
 def _width(dtype: Any) -> int:
     """Characters of a text."""
     return int(dtype.itemsize // (4 if dtype.kind == "U" else 1))
+
+
+def _printable(text: str) -> str:
+    """Return a description in characters of FITS, on one line, cut to what three cards hold."""
+    line = " ".join(text.encode("ascii", "backslashreplace").decode().split())[:160]
+    return line[: 160 - line.count("'")]  # a quote takes two
 
 
 def _fitting(name: str, number: int) -> str:

@@ -24,9 +24,9 @@ from asdffs.arrays.branch import Branch, home_of, is_fits
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
+from asdffs.arrays.units import unit_of
 from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
-from asdffs.document.arrays.masks import stated_mask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
@@ -42,7 +42,8 @@ from asdffs.features.fits.cards import (
     stated_header,
     wcs_of,
 )
-from asdffs.features.fits.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
+from asdffs.features.fits.data import Card, FitsData, Image, Table, is_image
+from asdffs.features.fits.tables import Tables, mask_of
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
 
@@ -113,13 +114,18 @@ class FitsFile(ArrayFile):
 
     def _sky(self) -> set[Subject]:
         """Return the blocks with coefficients of the gwcs."""
-        wcs = find_gwcs(home_of(self.branch)[0]) if self.branch.array is not None else None
+        wcs = find_gwcs(home_of(self.branch)) if self.branch.array is not None else None
         arrays = _arrays_in(wcs[0]) if wcs is not None else ()
         return {subject for branch in arrays for subject in subjects_of(self._document, branch)}
 
     def _others(self) -> list[FileState]:
         """Other files that some of its arrays are in."""
         return [found for branch in _arrays_in(self.branch) if (found := self._other(branch)) is not None]
+
+    def _masks(self) -> bool:
+        """Return whether it is a table with masks, whose header depends on the elements."""
+        arrays = () if self.branch.array is not None else _arrays_in(self.branch)
+        return any(one.masked or "mask" in one.children for one in arrays)
 
     def version(self) -> int:
         """When the tree or a block changed: its header tells of more than the array."""
@@ -152,7 +158,7 @@ class FitsFile(ArrayFile):
     def _read(self, offset: int, length: int) -> bytes | Extent:
         pieces: list[bytes | Extent] = []
         for unit in self._units():
-            if offset < unit.header_size:
+            if offset < unit.header_size or isinstance(unit.data, Table):  # finds what stands for masked ones
                 with self._document.scheduler.waiting():
                     unit.header  # noqa: B018  # it is made now, and kept
             while offset < unit.size and length > 0:
@@ -176,7 +182,8 @@ class FitsFile(ArrayFile):
             ]
             others = [(other.generation, other.contents.size(0)) for other in self._others()]
             sky = sorted((subject, document.changes.stamp(subject)) for subject in self._sky())
-            key = (branch, document.outlines.outline(), len(document.table), sizes, others, sky)
+            stamps = [document.changes.stamp(subject) for subject in self._own()] if self._masks() else []
+            key = (branch, document.outlines.outline(), len(document.table), sizes, others, sky, stamps)
             if self._known is None or self._known[0] != key:
                 import_numpy(document.scheduler)
                 self._known = key, list(_Units(document).of(branch))
@@ -188,6 +195,7 @@ class _Units:
 
     def __init__(self, document: FileState) -> None:
         self._document = document
+        self._tables = Tables(document)
 
     def of(self, branch: Branch) -> Iterator[Unit]:
         """Return all units.  Raises ``AsdffsError``, ``OSError``."""
@@ -199,16 +207,15 @@ class _Units:
                 yield self._stated(unit, first=number == 0)
         elif branch.array is None:
             yield Unit(_PRIMARY)
-            yield self._table_unit(self._table(branch), metadata_of(branch))
+            yield self._table_unit(self._tables.of_columns(branch), metadata_of(branch))
         elif _is_records(branch.array):
-            home, _ = home_of(branch)
             yield Unit(_PRIMARY)
-            yield self._table_unit(self._records(branch), metadata_of(home))
+            yield self._table_unit(self._tables.of_records(branch), metadata_of(home_of(branch)))
         else:
             yield from self._images(branch)
 
     def _images(self, branch: Branch) -> Iterator[Unit]:
-        home, unit = home_of(branch)
+        home, unit = home_of(branch), unit_of(branch)
         image = Image(self._elements(branch))
         cards = [_CONFORMS, *image.cards(), _EXTENDS, *image.scaling()]
         units: list[Card] = [("BUNIT", unit, "")] if unit else []
@@ -235,42 +242,12 @@ class _Units:
         return cards, ROOM + len(stated)
 
     def _mask(self, branch: Branch) -> Image | None:
-        if branch.masked:
-            return Image(stated_mask(self._document, branch, self._elements(branch)))
-        mask = branch.children.get("mask")
-        if mask is None or mask.array is None:
-            return None
-        elements = self._elements(mask)
-        return Image(elements) if is_image(elements) else None
+        elements = mask_of(self._document, branch, self._elements(branch))
+        return Image(elements) if elements is not None and is_image(elements) else None
 
     def _table_unit(self, table: Table, offered: list[Card]) -> Unit:
-        return Unit([("XTENSION", "BINTABLE", ""), *table.cards(), *table.column_cards()], table, offered)
-
-    def _records(self, branch: Branch) -> Table:
-        rows = Rows.of(self._elements(branch), records=True)
-        return Table([rows], columns_of(rows.dtype))
-
-    def _table(self, branch: Branch) -> Table:
-        sources: list[Rows] = []
-        columns: list[Column] = []
-        holder, names = branch.children.get("columns"), self._column_names(branch)
-        for number, column in enumerate(holder.children.values() if holder is not None else ()):
-            data, unit = _column_data(column)
-            name = column.scalars["name"].text if "name" in column.scalars else names.get(number, f"col{number + 1}")
-            rows = Rows.of(self._elements(data), records=False)
-            if rows.dtype.names:
-                columns += columns_of(rows.dtype, number, shape=rows.shape)
-            else:
-                columns.append(Column(name, number, (), rows.dtype, rows.shape, unit))
-            sources.append(rows)
-        return Table(sources, columns)
-
-    def _column_names(self, table: Branch) -> dict[int, str]:
-        """Return the ``colnames`` of a table, which has those of columns without a name of their own."""
-        stated = table.children.get("colnames")
-        if stated is None or stated.mapping:
-            return {}
-        return {number: name for number, name in enumerate(self._values(stated)) if isinstance(name, str)}
+        cards = [("XTENSION", "BINTABLE", ""), *table.cards(), *table.column_cards()]
+        return Unit(cards, table, offered, late=table.late_cards, room=table.room)
 
     def _values(self, listed: Branch) -> Any:
         """Return the values of a list in the tree."""
@@ -307,9 +284,9 @@ class _Units:
         if data is None:
             return None
         if data.array is None:
-            return self._table(data)
+            return self._tables.of_columns(data)
         if _is_records(data.array):
-            return self._records(data)
+            return self._tables.of_records(data)
         elements = self._elements(data)
         if not is_image(elements):
             raise InvalidArrayError("its data is no array that FITS knows", line=data.line)
@@ -336,15 +313,6 @@ def _check_stated(known: dict[str, Any], needed: list[Card], line: int) -> None:
 def _same_form(stated: Any, value: Any) -> bool:
     """``K`` is ``1K``."""
     return str(stated).strip() == str(value) or f"1{str(stated).strip()}" == str(value)
-
-
-def _column_data(column: Branch) -> tuple[Branch, str]:
-    """Return the array of a column, and its unit: of ``core/column``, a quantity, or an array itself."""
-    for branch in (column, column.children.get("data"), column.children.get("value")):
-        if branch is not None and branch.array is not None:
-            unit = column.scalars.get("unit")
-            return branch, unit.text if unit is not None else ""
-    raise InvalidArrayError("a column of the table is no array", line=column.line)
 
 
 def _arrays_in(branch: Branch) -> Iterator[Branch]:
