@@ -172,11 +172,14 @@ def faults(mount: Mounted) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("letter", ["e", "\u00e9"] if os.environ.get("ASDFFS_DEEP") else ["\u00e9"])
 def test_a_large_tree_takes_its_own_size_a_few_times(letter: str, tmp_path: Path) -> None:
-    """Every byte of it moves by one: the new text, the old one, and both in the journal."""
+    """Every byte of it moves by one: the new text, the old one, and both in the journal.
+
+    The lesser of two peaks, because threads of the allocator may keep some MiB more or less.
+    """
     idle, _ = memory_of_a_mount(tmp_path, b"")
     text = b"".join(b"item%07d: [1, 2.5, thr%se]  # of many\n" % (n, letter.encode()) for n in range(12 * MIB // 38))
-    taken, whole = memory_of_a_mount(tmp_path, text)
-    assert taken - idle < 5 * whole, (taken - idle) / whole
+    (taken, whole), (again, _) = (memory_of_a_mount(tmp_path, text) for _ in range(2))
+    assert min(taken, again) - idle < 5 * whole, (taken - idle) / whole
 
 
 def memory_of_a_mount(folder: Path, text: bytes) -> tuple[int, int]:
