@@ -258,15 +258,19 @@ class _Walk:
         )
 
 
-def missing(path: Path, found: Location, *, creates: bool = False) -> MissingValueError:
+def missing(tape: Tape, path: Path, found: Location, *, creates: bool = False) -> MissingValueError:
     """Return the error for a path that is not in the tree.  ``creates``: the caller could create the parents."""
+    from asdffs.tree.nearest import nearest  # only who has an error needs it
+
     have = format_path(path[: len(path) - len(found.missing)])
     where = "the tree" if have == "." else have
     sentence = f"{format_path(path)}: there is no such value; {where} has no {_step(found.missing[0])}"
     more = len(found.missing) > 1 and all(isinstance(step, str) for step in found.missing)
-    return MissingValueError(
-        sentence, line=found.line or None, remedy=Remedy.CREATE_PARENTS if more and creates else None
-    )
+    if more and creates:
+        return MissingValueError(sentence, line=found.line or None, remedy=Remedy.CREATE_PARENTS)
+    meant = nearest(tape, path)
+    sentence += f"; did you mean {format_path(meant)}?" if meant else ""
+    return MissingValueError(sentence, line=found.line or None)
 
 
 def _step(step: str | int) -> str:

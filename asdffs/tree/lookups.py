@@ -81,7 +81,7 @@ class Values:
         if other != path and self.find(other) is not None:
             return f"{format_path(path)}: there is no such value; write {format_path(other)}"
         try:
-            return missing(path, locate(self.tape, path)).sentence
+            return missing(self.tape, path, locate(self.tape, path)).sentence
         except MissingValueError as err:
             return f"{format_path(path)}: there is no such value; {err}"
 

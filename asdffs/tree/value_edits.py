@@ -58,7 +58,7 @@ def set_value(tape: Tape, path: Path, new: NewValue, *, create: bool = False, sh
     """
     text, found = tape.text, _located(tape, path)
     if found.missing:
-        return _added(text, found, path, new, create=create, shared=shared)
+        return _added(tape, found, path, new, create=create, shared=shared)
     if not path:
         raise ValueRefusedError("the root of the tree cannot be replaced; set the values in it")
     new = _fitting(found, new)
@@ -159,7 +159,7 @@ def _located(tape: Tape, path: Path) -> Location:
 def _existing(tape: Tape, path: Path) -> Location:
     found = _located(tape, path)
     if found.missing:
-        raise missing(path, found)
+        raise missing(tape, path, found)
     if not path:
         raise ValueRefusedError("the root of the tree cannot be removed or renamed")
     if found.container is None:
@@ -281,15 +281,15 @@ def newline_of(text: str, place: int) -> str:
 # -- add --------------------------------------------------------------------------
 
 
-def _added(text: str, found: Location, path: Path, new: NewValue, *, create: bool, shared: bool) -> Edit:
-    box = found.container
+def _added(tape: Tape, found: Location, path: Path, new: NewValue, *, create: bool, shared: bool) -> Edit:
+    text, box = tape.text, found.container
     if box is None:
         raise ValueRefusedError("the file has no tree to add a value to")
     first, *rest = found.missing
     ordered = found.tag == OMAP and isinstance(first, str)
     wrong = not ordered and (isinstance(first, str) != box.mapping or (not box.mapping and first != box.number))
     if wrong or (rest and not create) or any(isinstance(step, int) for step in rest):
-        raise missing(path, found, creates=not wrong)
+        raise missing(tape, path, found, creates=not wrong)
     _check_shared(found, path, shared=shared)
     newline = newline_of(text, box.start)
     if box.flow:

@@ -1,0 +1,67 @@
+"""Finds the path that was probably meant by one that leads to nothing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Final
+
+from asdffs.tree.paths import Path
+from asdffs.tree.tape import MAPPINGS, SCALAR, SEQUENCES, Tape
+
+#: Values of a tree that are looked at.
+_MOST: Final = 20_000
+#: How much of a name must be the same (``difflib``).
+_ALIKE: Final = 0.75
+
+
+def nearest(tape: Tape, path: Path) -> Path | None:
+    """Return the path in the tree that is most like ``path``; None if none is.
+
+    First one that ends with ``path``; then one that has its steps in this order, the last one last; then one whose
+    last step is spelled alike, in the same mapping.  Of several the shortest.
+    """
+    found: list[tuple[int, int, Path]] = []
+    if path:
+        for other in _paths(tape):
+            rank = _rank(path, other)
+            if rank is not None:
+                found.append((rank, len(other), other))
+    return min(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _rank(path: Path, other: Path) -> int | None:
+    if other[-1] == path[-1]:
+        if other[-len(path) :] == path:
+            return 0
+        steps = iter(other)
+        return 1 if all(step in steps for step in path) else None
+    if other[:-1] != path[:-1] or not isinstance(path[-1], str) or not isinstance(other[-1], str):
+        return None
+    alike = difflib.SequenceMatcher(None, path[-1].lower(), other[-1].lower()).ratio()
+    return 2 if alike >= _ALIKE else None
+
+
+def _paths(tape: Tape) -> Iterator[Path]:
+    """Yield the paths of the first values of the tree, those of fewer steps first."""
+    rest: list[tuple[Path, int]] = [((), 0)] if len(tape.kind) else []
+    count = 0
+    while rest:
+        following: list[tuple[Path, int]] = []
+        for path, row in rest:
+            for step, child in _children(tape, row):
+                count += 1
+                if count > _MOST:
+                    return
+                yield (*path, step)
+                following.append(((*path, step), child))
+        rest = following
+
+
+def _children(tape: Tape, row: int) -> Iterator[tuple[str | int, int]]:
+    if tape.kind[row] in SEQUENCES:
+        yield from enumerate(tape.items(row))
+    elif tape.kind[row] in MAPPINGS:
+        for key, value in tape.pairs(row):
+            if tape.kind[key] == SCALAR:
+                yield tape.scalar(key), value
