@@ -1,4 +1,4 @@
-"""Compares two files: the trees as text and by value, the blocks by their bytes.
+"""Compares two files: the trees as text and by value, arrays by their elements, the blocks by their bytes.
 
 Changes nothing.  For one thread.
 """
@@ -6,6 +6,7 @@ Changes nothing.  For one thread.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,6 +21,7 @@ from asdffs.format.constants import NO_COMPRESSION
 from asdffs.printable import printable
 from asdffs.scheduling import CHUNK
 from asdffs.tree.values import ValueNode, read_values
+from asdffs.workflows.comparing_elements import Tolerance, compare_elements
 
 
 def lines_of(document: Document) -> list[str]:
@@ -188,6 +190,7 @@ class Side(NamedTuple):
             raise DamagedFileError(sentence, path=self.document.path, block=self.number)
 
 
+EXACT: Final = Tolerance()
 #: Returns some bytes from an offset on.
 Read = Callable[[int], bytes]
 
@@ -196,14 +199,15 @@ Read = Callable[[int], bytes]
 class ValueDifference:
     """A difference between two trees at ``path``.
 
-    ``a``, ``b``: the values as text; None if the tree has no value at the path.  ``note``: a sentence about the bytes
-    of an array.
+    ``a``, ``b``: the values as text; None if the tree has no value at the path.  ``note``: a sentence about an array.
+    ``elements``: how the elements of an array differ; None for other values, and where only its bytes are compared.
     """
 
     path: str
     a: str | None
     b: str | None
     note: str = ""
+    elements: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +227,9 @@ class BlockDifference:
 class Comparison:
     """Compares two documents, which stay open meanwhile.  Call ``close`` at the end."""
 
-    def __init__(self, a: Document, b: Document, progress: Progress) -> None:
+    def __init__(self, a: Document, b: Document, progress: Progress, tolerance: Tolerance = EXACT) -> None:
         self._a, self._b = a, b
+        self._tolerance = tolerance
         self._progress = progress
         self._known: dict[Any, int | None] = {}
         self._others: dict[str, Document | None] = {}
@@ -245,7 +250,7 @@ class Comparison:
             sides = self._sides(pair)
             if sides is not None:
                 yield from self._source(pair, *sides)
-            elif not is_same(pair.a, pair.b):
+            elif not is_same(pair.a, pair.b) and not self._is_close(pair):
                 yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b))
             else:
                 pairs.descend(pair)
@@ -269,11 +274,35 @@ class Comparison:
                 yield BlockDifference(number, a, b, first)
 
     def _source(self, pair: Pair, one: Side, other: Side) -> Iterator[ValueDifference]:
-        """Compare the bytes of two sources.  Numbers of blocks and names of files may differ."""
+        """Compare two sources by their bytes, and if these differ, by the elements of the arrays.
+
+        Numbers of blocks and names of files may differ.
+        """
         first = self._compare_known(one, other)
-        if first is not None:
-            note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
-            yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b), note)
+        if first is None or pair.above is None:
+            return
+        arrays = [document.arrays.get(pair.above.name) for document in (self._a, self._b)]
+        try:
+            if None not in arrays and len({(array.shape, array.dtype.kind) for array in arrays if array}) == 1:
+                yield from self._elements(pair.above, *arrays)
+                return
+        except AsdffsError:
+            pass  # then its bytes are what is known
+        note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
+        yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b), note)
+
+    def _elements(self, pair: Pair, a: Any, b: Any) -> Iterator[ValueDifference]:
+        size = a.dtype.itemsize * math.prod(a.shape)
+        with self._progress.over("comparing", size) as step:
+            found = compare_elements(a, b, self._tolerance, step)
+        if found is not None:
+            yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b), found.sentence(), found._asdict())
+
+    def _is_close(self, pair: Pair) -> bool:
+        a, b = pair.a, pair.b
+        if a is None or b is None or a.tag != b.tag or not any(self._tolerance):
+            return False
+        return self._tolerance.allows(a.value, b.value)
 
     def _name_of(self, block: Side) -> str:
         return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import asdf
 import numpy as np
@@ -58,7 +59,8 @@ def test_every_difference_in_words(call: Call, pair) -> None:
     assert [line for line in lines if line.startswith(("value ", "block "))] == [
         "value meta/exposure: 12.5 -> 12.75",
         "value value: only in the first, 1",
-        "value data/source: block 0 and block 0 differ from byte 50 on",
+        "value data: 1 of 25 elements differs, the first at [12]; "
+        "the largest difference is 0.0622559, relative 0.00516",
         "value other: only in the second, a sequence",
         "block 0: differs from byte 50 on",
         "block 2: only in the second, 4 bytes",
@@ -126,7 +128,8 @@ def test_files_of_the_library(tmp_path: Path, call: Call) -> None:
     assert (done.code, done.out.splitlines()) == (
         1,
         [
-            f"value data/source: block 0 and block 0 differ from byte {12345 * 8} on",
+            "value data: 1 of 30,000 elements differs, the first at [12345]; "
+            "the largest difference is 12343.9, relative 1.12e+04",
             f"block 0: differs from byte {12345 * 8} on",
         ],
     )
@@ -201,7 +204,7 @@ def test_external_arrays_are_compared_by_their_bytes(tmp_path: Path, call: Call)
         other = odd_file(tree=None, comments="", blocks=[block_bytes(content)], index="absent")
         (tmp_path / name / "x0000.asdf").write_bytes(other)
     done = call("diff", "--values", tmp_path / "a/x.asdf", tmp_path / "b/x.asdf")
-    assert (done.code, "x0000.asdf differ from byte 0 on" in done.out) == (1, True)
+    assert (done.code, "value x: 3 of 3 elements differ, the first at [0]" in done.out) == (1, True)
     assert call("diff", "--values", tmp_path / "a/x.asdf", tmp_path / "c/x.asdf").code == 0
 
 
@@ -238,3 +241,81 @@ def test_names_of_urls_have_no_secrets() -> None:
         name_file(err, "https://user:secret@host/a.asdf?X-Amz-Signature=secret")
         assert "secret" not in f"{err} {getattr(err, 'filename', '')} {getattr(err, 'path', '')}"
     assert shown_name("a/b.asdf") == "a/b.asdf"
+
+
+def arrays(folder: Path, a: Any, b: Any) -> list[Path]:
+    paths = [folder / "a.asdf", folder / "b.asdf"]
+    for path, value in zip(paths, (a, b), strict=True):
+        asdf.AsdfFile({"x": value, "n": 1.0}).write_to(path)
+    return paths
+
+
+CASES = {
+    "numbers": ([1.0, 2.0, 4.0], [1.0, 2.5, 4.0], (1, [1], 0.5, 0.2)),
+    "integers": (np.array([2**63 - 1, 0], "i8"), np.array([-(2**63), 0], "i8"), (1, [0], 2**64 - 1, 2.0)),
+    "unsigned": (np.array([[2**64 - 1, 5]], "u8"), np.array([[2**64 - 2, 5]], "u8"), (1, [0, 0], 1, 1 / 2**64)),
+    "not a number": ([np.nan, np.nan, 1.0], [np.nan, 1.0, 1.0], (1, [1], None, None)),
+    "infinite": ([np.inf, -np.inf], [np.inf, np.inf], (1, [1], None, None)),
+    "complex": ([1 + 1j, 2], [1 + 1j, 2 + 3j], (1, [1], 3.0, 3 / abs(2 + 3j))),
+    "texts": (np.array(["a", "b"]), np.array(["a", "c"]), (1, [1], None, None)),
+    "booleans": ([True, False], [False, True], (2, [0], None, None)),
+    "records": (np.array([(1, 2.0)], "i4,f8"), np.array([(1, 3.0)], "i4,f8"), (1, [0], None, None)),
+    "zero": ([1.0], [0.0], (1, [0], 1.0, None)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_elements(tmp_path: Path, call: Call, case: str) -> None:
+    a, b, (differing, first, largest, relative) = CASES[case]
+    done = call("diff", "--values", "--json", *arrays(tmp_path, np.asarray(a), np.asarray(b)))
+    assert done.code == 1
+    (found,) = done.json["values"]
+    assert found["path"] == "x"
+    elements = found["elements"]
+    assert (elements["differing"], elements["total"], elements["first"]) == (differing, np.size(a), first)
+    assert elements["largest"] == largest
+    assert elements["relative"] == (relative if relative is None else pytest.approx(relative))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_tolerances_are_those_of_numpy(tmp_path: Path, call: Call, seed: int) -> None:
+    """In arrays of many pieces, of each kind of numbers, and of numbers in the tree."""
+    rng = np.random.default_rng(seed)
+    kind = ["f8", "f4", "i4", "u2", "c16", "i8"][seed % 6]
+    a = (rng.normal(size=(50, 7)) * 100).astype(kind)
+    b = np.where(rng.random(a.shape) < 0.2, a + (rng.normal(size=a.shape) * 3).astype(kind), a).astype(kind)
+    if kind in ("f8", "f4"):
+        a[3, 3], b[3, 3], a[4, 4] = np.nan, np.nan, np.inf
+    rtol, atol = float(rng.choice([0, 1e-3, 0.02])), float(rng.choice([0, 0.5, 2]))
+    words = ["--rtol", str(rtol), "--atol", str(atol)]
+    done = call("diff", "--json", *words, *arrays(tmp_path, a, b))
+    wanted = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+    assert done.code == int(wanted.any())
+    if wanted.any():
+        elements = done.json["values"][0]["elements"]
+        assert elements["differing"] == wanted.sum()
+        assert elements["first"] == np.argwhere(wanted)[0].tolist()
+
+
+def test_tolerances_of_numbers_in_the_tree(call: Call, pair) -> None:
+    files = pair(odd_file(), odd_file().replace(b"12.5", b"12.75"))
+    assert call("diff", "--atol", "0.25", *files).code == 0
+    assert call("diff", "--atol", "0.2", *files).code == 1
+    assert call("diff", "--rtol", "0.02", *files).code == 0
+    assert call("diff", "--rtol", "-1", *files).code == 2
+    assert call("diff", "--rtol", "0.02", "--text", *files).code == 1
+
+
+def test_rows_are_compared_some_at_a_time(tmp_path: Path, call: Call) -> None:
+    a = np.zeros((5, 1 << 20), "f4")
+    b = a.copy()
+    b[4, 7], b[3, 2] = 2, 1
+    done = call("diff", "--values", *arrays(tmp_path, a, b))
+    sentence = "2 of 5,242,880 elements differ, the first at [3, 2]; the largest difference is 2, relative 1"
+    assert sentence in done.out
+
+
+def test_bytes_that_no_element_has_do_not_matter_by_value(tmp_path: Path, call: Call) -> None:
+    a, b = arrays(tmp_path, np.arange(6)[::2], np.array([0, 9, 2, 9, 4, 9])[::2])
+    assert call("diff", "--values", a, b).code == 0
+    assert call("diff", "--blocks", a, b).code in (0, 1)

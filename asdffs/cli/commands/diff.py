@@ -6,6 +6,7 @@ The exit codes are those of diff, cmp, h5diff and fitsdiff.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from asdffs.cli.reading import open_to_read
 from asdffs.document.report import Progress
 from asdffs.storage.urls import shown_name
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
+from asdffs.workflows.comparing_elements import Tolerance
 
 SUMMARY: Final = "compare two ASDF files: tree and blocks"
 _SAME: Final = 0
@@ -31,18 +33,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 example:
   asdffs diff raw.asdf calibrated.asdf
   asdffs diff --values --json a.asdf b.asdf | jq '.values[].path'
+  asdffs diff --rtol 1e-6 yesterday.asdf today.asdf
 
---text compares the trees as text.  --values compares their meaning: types and array bytes count; order,
+--text compares the trees as text.  --values compares their meaning: types and elements of arrays count; order,
 comments, quotes and block numbers do not.  --blocks compares the decoded content of blocks with equal numbers.
-Without options: all three.  Exit codes as of diff(1): 0 equal, 1 different, 2 trouble.
+Without options: all three.  --rtol and --atol compare by value, and numbers a and b are equal if |a - b| is at most
+ATOL + RTOL * |b|.  Exit codes as of diff(1): 0 equal, 1 different, 2 trouble.
 """
     parser.add_argument("a", metavar="A", help="ASDF file")
     parser.add_argument("b", metavar="B", help="another ASDF file")
     parser.add_argument("--text", action="store_true", help="compare the trees as text")
     parser.add_argument("--values", action="store_true", help="compare the trees by value")
     parser.add_argument("--blocks", action="store_true", help="compare the blocks")
+    parser.add_argument("--rtol", metavar="R", type=tolerance, help="relative difference that numbers may have")
+    parser.add_argument("--atol", metavar="A", type=tolerance, help="absolute difference that numbers may have")
     add_json(parser)
     add_remote(parser)
+
+
+def tolerance(text: str) -> float:
+    """Return a tolerance.  Raises ``ValueError``."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise ValueError(text)
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         for document in (a, b):
             document.table.verify_index()
-        with closing(Comparison(a, b, progress)) as comparison:
+        allowed = Tolerance(arguments.rtol or 0.0, arguments.atol or 0.0)
+        with closing(Comparison(a, b, progress, allowed)) as comparison:
             facts = _facts(arguments, comparison)
     same = not any(facts.values())
     if arguments.json:
@@ -67,11 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts(arguments: argparse.Namespace, comparison: Comparison) -> dict[str, Any]:
-    every = not (arguments.text or arguments.values or arguments.blocks)
+    tolerant = arguments.rtol is not None or arguments.atol is not None
+    every = not (arguments.text or arguments.values or arguments.blocks or tolerant)
     facts: dict[str, Any] = {}
     if every or arguments.text:
         facts["text"] = list(comparison.text())
-    if every or arguments.values:
+    if every or arguments.values or tolerant:
         facts["values"] = [asdict(difference) for difference in comparison.values()]
     if every or arguments.blocks:
         facts["blocks"] = [asdict(difference) for difference in comparison.blocks()]
