@@ -183,7 +183,12 @@ def _axes_of(keywords: Branch) -> int:
 
 
 def is_science(branch: Branch, owner: Branch, axes: int) -> bool:
-    """Return whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``."""
+    """Return whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``.
+
+    The numbers of a gwcs, such as coefficients of a polynomial, are no image.
+    """
+    if any(_GWCS.fullmatch(above.tag) for above in _upwards(branch)):
+        return False
     data, array = owner.children.get(_SCIENCE), branch.array
     if array is None or (data is not None and (data is branch or data in branch.above)):  # perhaps a quantity
         return True
@@ -338,7 +343,7 @@ def _digest(text: bytes, path: Path, numbers: list[bytes]) -> str:
 
 
 def _computed(fd: int, job: dict[str, Any]) -> list[Card]:
-    answer = _asked(fd, job) if fd >= 0 else {"reason": "the file is in memory"}
+    answer = _asked(fd, job) if fd >= 0 else {"reason": "they are not computed for a file on a server"}
     cards = answer.get("cards")
     if isinstance(cards, list):
         return [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]

@@ -139,6 +139,18 @@ def test_a_wcs_is_not_that_of_other_arrays(opening: Callable[[str], Document]) -
     assert found == {"data": True, "err": True, "small": False, "line": False}
 
 
+def test_the_numbers_of_a_gwcs_have_no_sky_coordinates(opening: Callable[[str], Document]) -> None:
+    """The image has them, and without a science image each image beside the gwcs."""
+    facts, _ = WCSINFO["TAN"]
+    inside = f"!<tag:stsci.edu:gwcs/wcs-1.2.0> {{steps: [{{coefficients: {IMAGE}}}]}}"
+    for name in ("data", "other"):
+        document = opening(f"meta: {{wcsinfo: {{{facts}}}, wcs: {inside}}}\n{name}: {IMAGE}\n")
+        assert "CTYPE1" in read(file_at(document, f"{name}.fits"))[0].header
+        header = read(file_at(document, "meta/wcs/steps/0/coefficients.fits"))[0].header
+        assert "CTYPE1" not in header
+        assert "no sky coordinates" not in str(header.get("COMMENT", ""))
+
+
 SUNPY = (
     "map: {{meta: {{cdelt1: 2.0, cdelt2: 3.0, crpix1: 2.5, crpix2: 2.0, crval1: 0.0, crval2: 10.0, ctype1: HPLN-TAN, "
     "ctype2: HPLT-TAN, cunit1: arcsec, cunit2: arcsec, date-obs: '2026-01-01T00:00:00.000', naxis: 2, naxis1: 5, "
