@@ -22,6 +22,7 @@ from asdffs.document.opening import open_to_read
 from asdffs.errors import UsageError
 from asdffs.features.datasets.variables import Dataset, Variable, describe
 from asdffs.storage.urls import is_remote
+from asdffs.tree.paths import Path, format_path, parse_path
 
 _ENDING: Final = ".asdf"
 
@@ -62,13 +63,68 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
         variables = {
             name: _variable(found, one, masking=masking) for name, one in shown.items() if name not in dropped
         }
-        return xarray.Dataset(variables, attrs=found.attributes)
+        return xarray.Dataset(variables, attrs=_for_netcdf(found.attributes))
+
+    def open_groups_as_dict(self, filename_or_obj: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
+        """Return a dataset for each mapping of the tree that has arrays, by its path: ``/``, ``/roman``.
+
+        ``settings``: as for ``open_dataset``.  Each dataset has the arrays and scalars of its mapping, and scalars of
+        mappings in it that have no arrays.  Raises and warns as ``open_dataset``.
+        """
+        whole = self.open_dataset(filename_or_obj, **{"group": "/", **settings})
+        groups, attributes = _in_groups([*whole.variables], whole.attrs)
+        found = {}
+        for path, names in groups.items():
+            dataset = whole[[*names]].rename(names)
+            dataset.attrs = attributes[path]
+            found["/" + "/".join(map(str, path))] = dataset
+        return found
+
+    def open_datatree(self, filename_or_obj: str | os.PathLike[str], **settings: Any) -> Any:
+        """Return the tree of ``open_groups_as_dict``."""
+        return xarray.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **settings))
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Return whether the name ends as that of an ASDF file, so that ``engine`` is not needed."""
         if not isinstance(filename_or_obj, (str, os.PathLike)):
             return False
         return os.fspath(filename_or_obj).partition("?")[0].lower().endswith(_ENDING)
+
+
+def _for_netcdf(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes of types that netCDF has: a boolean is 0 or 1 of 8 bits."""
+    return {name: np.int8(value) if isinstance(value, bool) else value for name, value in attributes.items()}
+
+
+def _in_groups(
+    names: Sequence[str], attributes: Mapping[str, Any]
+) -> tuple[dict[Path, dict[str, str]], dict[Path, dict[str, Any]]]:
+    """Return the variables of each group, each with its name there, and the attributes of each group.
+
+    A group is the path of a mapping; what is below a variable, as its mask, is in the group of the variable.
+    """
+    paths = {name: parse_path(name) for name in names}
+    places = {name: _place(path, {*paths.values()}) for name, path in paths.items()}
+    groups = {path: dict[str, str]() for path in sorted(_with_parents(places.values()), key=len)}
+    for name, place in places.items():
+        groups[place][name] = format_path(paths[name][len(place) :])
+    found = {path: dict[str, Any]() for path in groups}
+    for name, value in attributes.items():
+        steps = parse_path(name)
+        path = next(steps[:end] for end in range(len(steps) - 1, -1, -1) if steps[:end] in groups)
+        found[path][format_path(steps[len(path) :])] = value
+    return groups, found
+
+
+def _place(path: Path, variables: set[Path]) -> Path:
+    place = path[:-1]
+    while place in variables:
+        place = place[:-1]
+    return place
+
+
+def _with_parents(places: Iterable[Path]) -> set[Path]:
+    return {place[:end] for place in places for end in range(len(place) + 1)} | {()}
 
 
 def _path_of(place: Any) -> str:
