@@ -36,6 +36,7 @@ from asdffs.storage.backend import read_bytes
 
 SIDE: Final = 256
 #: Pixels of a side of the look that chooses black and white, and of a curve.
+_EXACT: Final = 1 << 53  # JavaScript has no larger integers
 _LOOK: Final = 256
 _CURVE: Final = (256, 1024)
 #: How many results are kept: limits of black and white, WCS of arrays.
@@ -69,7 +70,7 @@ class Images:
         """
         with self._session.entered():
             array = self._session.array(name)
-            look = look_at(array, (*index, ...), _LOOK, _LOOK)
+            look = look_at(array, (*index, ...), _LOOK, _LOOK, self._session.mask(name))
             found: dict[str, Any] = {"shape": array.shape, "dtype": str(array.dtype), "bytes": array.nbytes}
             plane = lengths(look.asked, array.shape)
         found |= {"plane": plane, "read": look.values.size, "elements": look.total, "side": SIDE}
@@ -174,11 +175,13 @@ class Images:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can have it: NaN and what is not a number as text."""
+    """Return a value as the page can have it: NaN, what is not a number, and what no float holds, as text."""
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and abs(value) > _EXACT:
         return str(value)
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 

@@ -33,6 +33,8 @@ from asdffs.features.browser.pictures import (
 from asdffs.limits import LOOK
 
 _NUMBERS: Final = "biufc"
+#: Bytes of elements that all count in statistics, if they are on this machine.
+WHOLE: Final = 256 << 20
 #: Pixels of the longer side of a picture.
 _SIDE: Final = 160
 
@@ -42,6 +44,7 @@ class Look(NamedTuple):
 
     ``asked``: the index that was asked for, of at most two axes; ``drawn``: what was read of it; ``values``: these
     elements.  ``total``: how many elements were asked for.  ``step``: every so-many-th was read along each axis.
+    ``mask``: of the elements, true where masked; None without a mask.
     """
 
     asked: Index
@@ -49,6 +52,7 @@ class Look(NamedTuple):
     values: np.ndarray[Any, Any]
     total: int
     step: int
+    mask: np.ndarray[Any, Any] | None = None
 
     @property
     def is_numeric(self) -> bool:
@@ -57,15 +61,20 @@ class Look(NamedTuple):
 
     def statistics(self) -> Statistics:
         """Return the statistics of the elements that were read; of complex ones, those of their absolute values."""
-        return statistics_of(real(self.values))
+        return statistics_of(real(self.values), self.mask)
+
+    def shown(self) -> np.ndarray[Any, Any]:
+        """Return the numbers that a picture shows; NaN where they are masked."""
+        values = real(self.values)
+        return values if self.mask is None else np.where(self.mask, np.nan, values.astype("f8"))
 
 
-def look_at(array: Selectable, index: Sequence[Any], rows: int, columns: int) -> Look:
+def look_at(array: Selectable, index: Sequence[Any], rows: int, columns: int, mask: Selectable | None = None) -> Look:
     """Read so many elements of ``array`` that they fit a picture of ``rows`` and ``columns``.
 
     ``index``: integers, slices and ``...``.  Of more than two axes, the first positions of the first axes are taken.
     Of one axis, ten elements for each column are read; of what is not numbers, at most ``LOOK`` bytes, or one
-    element.  Raises ``UsageError``, or as ``Array.__getitem__``.
+    element.  ``mask``: that of the array.  Raises ``UsageError``, or as ``Array.__getitem__``.
     """
     shape = array.shape
     try:
@@ -79,7 +88,26 @@ def look_at(array: Selectable, index: Sequence[Any], rows: int, columns: int) ->
     while dtype.kind not in _NUMBERS and counts and step < max(counts) and _size(counts, step, dtype) > LOOK:
         step += -(-step // 8)
     drawn = coarser(whole, step)
-    return Look(whole, drawn, np.asarray(array[drawn]), math.prod(counts), step)
+    hidden = None if mask is None else _masked(mask, drawn, shape)
+    return Look(whole, drawn, np.asarray(array[drawn]), math.prod(counts), step, hidden)
+
+
+def statistics_at(array: Selectable, look: Look, mask: Selectable | None) -> Statistics:
+    """Return the statistics of all elements that ``look`` was asked for, however few of them it has.
+
+    Of those that it has, if all are more than ``WHOLE`` bytes.  Raises as ``Array.__getitem__``.
+    """
+    if look.step == 1 or look.total * array.dtype.itemsize > WHOLE:
+        return look.statistics()
+    hidden = None if mask is None else _masked(mask, look.asked, array.shape)
+    return statistics_of(real(np.asarray(array[look.asked])), hidden)
+
+
+def _masked(mask: Selectable, index: Index, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    if mask.shape == shape:
+        return np.asarray(mask[index], bool)
+    found: np.ndarray[Any, Any] = np.broadcast_to(np.asarray(mask[...], bool), shape)[index]
+    return found
 
 
 def _size(counts: Sequence[int], step: int, dtype: np.dtype[Any]) -> int:
@@ -94,7 +122,7 @@ def picture(look: Look, rows: int, columns: int, stretch: str, cmap: str) -> np.
     """
     if not look.is_numeric or not look.values.ndim or not look.values.size:
         raise NotPermittedError("there is nothing to draw: it has no axis, no element or no numbers")
-    values = real(look.values)
+    values = look.shown()
     if values.ndim == 1:
         facts = look.statistics()
         return curve(values, (facts.least or 0.0, facts.greatest or 0.0), rows, columns)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ from asdffs.features.browser import USUAL_STRETCH
 Index = tuple[int | slice, ...]
 #: Bars of the histogram.
 BARS: Final = 32
+#: Elements of which statistics are made at once.
+_AT_ONCE: Final = 1 << 20
 #: Parts of the elements that are black or white, because a few very bright ones would make all others black.
 _ENDS: Final[Mapping[str, tuple[float, float]]] = {"linear": (1, 99), "asinh": (1, 99.9), "log": (1, 99.9)}
 #: Softening of asinh, and exponent of log, as in DS9 and astropy.
@@ -97,43 +99,74 @@ class Statistics(NamedTuple):
     """Facts about numbers.
 
     ``least``, ``greatest``, ``mean`` and ``deviation`` (the standard one) are of the finite numbers; None without
-    any.  ``numbers``: how many there are; ``nan``, ``infinite``: how many of them are such.  ``bars``: how many
-    finite numbers are in each of equal parts from ``least`` to ``greatest``.
+    any.  The first two are exact.  ``numbers``: how many there are; ``nan``, ``infinite``: how many of them are such.
+    ``bars``: how many finite numbers are in each of equal parts from ``least`` to ``greatest``.  ``masked``: how many
+    elements were left out, because they are masked.
     """
 
     numbers: int
     nan: int
     infinite: int
-    least: float | None
-    greatest: float | None
+    least: float | int | None
+    greatest: float | int | None
     mean: float | None
     deviation: float | None
     bars: tuple[int, ...]
+    masked: int = 0
 
 
-def statistics_of(values: np.ndarray[Any, Any]) -> Statistics:
-    """Return the statistics of ``values``, an array of numbers or bools, of any shape."""
-    numbers = values.astype("f8").ravel()
-    finite = numbers[np.isfinite(numbers)]
-    nan = int(np.isnan(numbers).sum())
-    if not finite.size:
-        return Statistics(numbers.size, nan, numbers.size - nan, None, None, None, None, ())
+def statistics_of(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None = None) -> Statistics:
+    """Return the statistics of ``values``, an array of numbers or bools, of any shape.
+
+    ``mask``: of the same shape, true for elements that are left out.
+    """
+    numbers = nan = count = 0
+    ends: list[float | int] = []
+    mean = squares = 0.0
     with np.errstate(over="ignore", invalid="ignore"):  # the sum of the largest numbers is infinite
-        mean, deviation = float(finite.mean()), float(finite.std())
-        least, greatest = float(finite.min()), float(finite.max())
-    middle, spread = (value if math.isfinite(value) else None for value in (mean, deviation))
-    infinite = numbers.size - nan - finite.size
-    return Statistics(numbers.size, nan, infinite, least, greatest, middle, spread, _bars(finite, least, greatest))
+        for piece in _pieces(values, mask):
+            finite = piece[np.isfinite(piece)]
+            numbers, nan = numbers + piece.size, nan + int(np.isnan(piece).sum())
+            if not finite.size:
+                continue
+            ends += [finite.min().item(), finite.max().item()]
+            floats = finite.astype("f8")
+            own, total = float(floats.mean()), count + finite.size
+            squares += float(((floats - own) ** 2).sum()) + (own - mean) ** 2 * count * finite.size / total
+            mean, count = mean + (own - mean) * finite.size / total, total
+    masked = 0 if mask is None else values.size - numbers
+    if not count:
+        return Statistics(numbers, nan, numbers - nan, None, None, None, None, (), masked)
+    least, greatest = min(ends), max(ends)
+    middle, spread = (value if math.isfinite(value) else None for value in (mean, math.sqrt(squares / count)))
+    bars = _bars(values, mask, float(least), float(greatest), count)
+    return Statistics(numbers, nan, numbers - nan - count, least, greatest, middle, spread, bars, masked)
 
 
-def _bars(finite: np.ndarray[Any, Any], least: float, greatest: float) -> tuple[int, ...]:
+def _pieces(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the elements that are not masked, some at a time; bools as integers."""
+    flat = values.reshape(-1)
+    flat = flat.view("u1") if flat.dtype.kind == "b" else flat
+    hidden = None if mask is None else mask.reshape(-1)
+    for start in range(0, flat.size, _AT_ONCE):
+        piece = flat[start : start + _AT_ONCE]
+        yield piece if hidden is None else piece[~hidden[start : start + _AT_ONCE]]
+
+
+def _bars(
+    values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None, least: float, greatest: float, count: int
+) -> tuple[int, ...]:
     """Return the histogram: one bar if all numbers are equal, none if their range is larger than a float can be."""
     if least == greatest:
-        return (finite.size,)
+        return (count,)
     if not math.isfinite(greatest - least):
         return ()
-    places = ((finite - least) / (greatest - least) * BARS).astype(int).clip(0, BARS - 1)
-    return tuple(map(int, np.bincount(places, minlength=BARS)))
+    found = np.zeros(BARS, int)
+    for piece in _pieces(values, mask):
+        finite = piece[np.isfinite(piece)].astype("f8")
+        places = ((finite - least) / (greatest - least) * BARS).astype(int).clip(0, BARS - 1)
+        found += np.bincount(places, minlength=BARS)
+    return tuple(map(int, found))
 
 
 def limits_of(values: np.ndarray[Any, Any], stretch: str = USUAL_STRETCH) -> tuple[float, float]:

@@ -101,10 +101,10 @@ def test_statistics() -> None:
     values = np.array([[1, 2], [3, np.nan]])
     assert statistics_of(values)[:7] == (4, 1, 0, 1, 3, 2, pytest.approx(np.std([1, 2, 3])))
     assert sum(statistics_of(values).bars) == 3
-    assert statistics_of(np.array([np.inf, np.nan])) == (2, 1, 1, None, None, None, None, ())
-    assert statistics_of(np.array([], "i4")) == (0, 0, 0, None, None, None, None, ())
+    assert statistics_of(np.array([np.inf, np.nan])) == (2, 1, 1, None, None, None, None, (), 0)
+    assert statistics_of(np.array([], "i4")) == (0, 0, 0, None, None, None, None, (), 0)
     assert statistics_of(np.array([True, False])).mean == 0.5
-    assert statistics_of(np.array([-1.7e308, 1.7e308]))[3:] == (-1.7e308, 1.7e308, 0, None, ())
+    assert statistics_of(np.array([-1.7e308, 1.7e308]))[3:] == (-1.7e308, 1.7e308, 0, None, (), 0)
     assert grey_levels(np.array([-1.7e308, 0, 1.7e308]), (-1.7e308, 1.7e308)).tolist() == [0, 127, 255]
     assert statistics_of(np.array([2**63], "u8")).greatest == 2.0**63
 

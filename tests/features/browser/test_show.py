@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 from PIL import Image
+from support.arrays import tree_file
 from support.commands import Done, command
 from support.mounts import environment_in
 from support.terminal import Terminal
@@ -160,3 +161,43 @@ def test_of_a_large_array_few_elements_are_read(tmp_path: Path, monkeypatch: pyt
         found = facts(url, "data", "--size", 40, folder=tmp_path)
         assert (found["elements"], found["read"]) == (8_000_000, 800)
         assert server.sent < 3 << 20
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_statistics_are_those_of_numpy(seed: int, tmp_path: Path) -> None:
+    """Of all elements, also when the picture has few of them; without masked ones, NaN and infinite ones."""
+    rng = np.random.default_rng(seed)
+    kind = ["f4", "f8", "i2", "u1", "i8", "u8"][seed % 6]
+    values = (rng.normal(size=(1100, 1000)) * 50 + 100).astype(kind)
+    if kind[0] == "f":
+        values[0, :3] = [np.nan, np.inf, -np.inf]
+    mask = rng.random(values.shape) < 0.3 if seed % 2 else None
+    tree = {"x": values if mask is None else np.ma.masked_array(values, mask)}
+    asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
+    found = facts(tmp_path / "a.asdf", "x", "--size", 10)
+    left = values if mask is None else values[~mask]
+    finite = left[np.isfinite(left)]
+    assert (found["read"], found["masked"]) == (values.size, 0 if mask is None else mask.sum())
+    assert (found["nan"], found["infinite"]) == (np.isnan(left).sum(), np.isinf(left).sum())
+    assert (found["min"], found["max"]) == (finite.min(), finite.max())
+    assert found["mean"] == pytest.approx(finite.astype("f8").mean())
+    assert found["std"] == pytest.approx(finite.astype("f8").std())
+    assert (
+        np.abs(np.cumsum(np.histogram(finite.astype("f8"), 32)[0] - found["histogram"])).max() <= finite.size / 1000
+    )
+    assert sum(found["histogram"]) == finite.size
+
+
+def test_integers_are_exact(tmp_path: Path) -> None:
+    asdf.AsdfFile({"x": np.array([2**64 - 1, 2**63 + 1], "u8")}).write_to(tmp_path / "a.asdf")
+    found = facts(tmp_path / "a.asdf", "x")
+    assert (found["min"], found["max"]) == (2**63 + 1, 2**64 - 1)
+    assert f"max {2**64 - 1}" in show(tmp_path / "a.asdf", "x").out
+
+
+def test_a_mask_that_is_broadcast(tmp_path: Path) -> None:
+    tree = "x: !core/ndarray-1.1.0 {data: [[1, 2], [3, 4]], mask: !core/ndarray-1.1.0 {data: [true, false]}}\n"
+    (tmp_path / "a.asdf").write_bytes(tree_file(tree, []))
+    found = facts(tmp_path / "a.asdf", "x")
+    assert (found["masked"], found["min"], found["max"], found["mean"]) == (2, 2, 4, 3)
+    assert "2 masked" in show(tmp_path / "a.asdf", "x").out

@@ -27,11 +27,13 @@ from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.features.browser import STRETCHES, USUAL_STRETCH
+from asdffs.storage.urls import is_remote
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path, name_of, parse_path
 
 if TYPE_CHECKING:
     from asdffs.features.browser.looking import Look
+    from asdffs.features.browser.pictures import Statistics
 
 SUMMARY: Final = "statistics and a picture of an array"
 logger = logging.getLogger(__name__)
@@ -65,8 +67,10 @@ example:
   asdffs show s3://bucket/l2.asdf roman/dq --png dq.png --cmap viridis
 
 PATH is written as for asdffs get, or as in arrays/ of a mount.  The index behind it is that of numpy.  Of more than
-two axes the first plane is shown.  Of a large array, only some rows and columns are read, as many as the picture has
-pixels, and the statistics are about these; a larger --size reads more.  The first row is at the bottom.
+two axes the first plane is shown.  Of a large array, the picture has only some rows and columns, as many as it has
+pixels.  The statistics are of all elements up to 256 MiB in a local file, without those that are masked; of more, and
+of a remote file, they are those of the picture, "of a sample", and a larger --size reads more.  The first row is at
+the bottom.
 """
     add_file(parser)
     parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index")
@@ -96,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
             return int(ExitCode.OK)
         array, name, index = found
         try:
-            _show(arguments, array, name, index)
+            _show(arguments, document, array, name, index)
         except AsdffsError as err:
             err.path = err.path or document.path
             raise
@@ -115,14 +119,17 @@ def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
     print_outline(node)
 
 
-def _show(arguments: argparse.Namespace, array: Array, name: str, index: tuple[Any, ...]) -> None:
-    from asdffs.features.browser.looking import look_at, picture  # it needs numpy
+def _show(arguments: argparse.Namespace, document: Document, array: Array, name: str, index: tuple[Any, ...]) -> None:
+    from asdffs.features.browser.looking import look_at, picture, statistics_at  # it needs numpy
     from asdffs.features.browser.pictures import png
 
     screen = _screen(arguments)
     rows, columns = (arguments.size, arguments.size) if screen is None else screen.size()
-    look = look_at(array, index, rows, columns)
+    mask = document.arrays.get(f"{name}/mask" if name else "mask")
+    look = look_at(array, index, rows, columns, mask)
     facts = _facts(arguments.file, array, name, look)
+    if look.is_numeric:
+        facts |= _numbers(look.statistics() if is_remote(arguments.file) else statistics_at(array, look, mask))
     if arguments.json:
         print(json.dumps(facts, indent=2, allow_nan=False))
     else:
@@ -173,11 +180,13 @@ def _facts(file: str, array: Array, name: str, look: Look) -> dict[str, Any]:
         "elements": look.total,
         "read": look.values.size,
     }
-    if look.is_numeric:
-        seen = look.statistics()
-        facts |= {"nan": seen.nan, "infinite": seen.infinite, "min": seen.least, "max": seen.greatest}
-        facts |= {"mean": seen.mean, "std": seen.deviation, "histogram": list(seen.bars)}
     return facts
+
+
+def _numbers(seen: Statistics) -> dict[str, Any]:
+    facts: dict[str, Any] = {"read": seen.numbers + seen.masked, "masked": seen.masked, "nan": seen.nan}
+    facts |= {"infinite": seen.infinite, "min": seen.least, "max": seen.greatest}
+    return facts | {"mean": seen.mean, "std": seen.deviation, "histogram": list(seen.bars)}
 
 
 def _lines(facts: dict[str, Any], look: Look) -> Iterator[str]:
@@ -185,7 +194,8 @@ def _lines(facts: dict[str, Any], look: Look) -> Iterator[str]:
     dtype = look.values.dtype.newbyteorder("=")
     yield f"{facts['path'] or '.'}{facts['index']}: {shape} {dtype}, {size_of(facts['bytes'])}"
     if facts["read"] < facts["elements"]:
-        yield f"  of {facts['elements']:,} elements, every {look.step}th along each axis: {facts['read']:,}"
+        counts = f"{facts['read']:,} of {facts['elements']:,} elements"
+        yield f"  of a sample: {counts}, every {look.step}th along each axis"
     if not look.is_numeric:
         yield from (f"  {line}" for line in _listed(look)[:_LONGEST].splitlines())
         return
@@ -193,13 +203,18 @@ def _lines(facts: dict[str, Any], look: Look) -> Iterator[str]:
         yield f"  {look.values[()]}"
         return
     numbers = {key: facts[key] for key in ("min", "max", "mean", "std") if facts[key] is not None}
-    shown = "  ".join(f"{key} {value:.7g}" for key, value in numbers.items())
+    shown = "  ".join(f"{key} {_short(value)}" for key, value in numbers.items())
     yield f"  {shown or 'no finite number'}"
-    odd = [f"{facts[key]:,} {word}" for key, word in (("nan", "NaN"), ("infinite", "infinite")) if facts[key]]
+    words = {"masked": "masked", "nan": "NaN", "infinite": "infinite"}
+    odd = [f"{facts[key]:,} {word}" for key, word in words.items() if facts[key]]
     if odd:
         yield f"  {', '.join(odd)}"
     if facts["histogram"]:
         yield f"  {_bars(facts['histogram'])}"
+
+
+def _short(number: float | int) -> str:
+    return str(number) if isinstance(number, int) else f"{number:.7g}"
 
 
 def _bars(counts: list[int]) -> str:

@@ -61,7 +61,7 @@ export class ArrayView {
       shape: facts.shape?.join(" x ") || "one element", dtype: facts.dtype, bytes: facts.bytes?.toLocaleString(),
       seen: facts.read === undefined ? undefined : `${facts.read.toLocaleString()} of ${facts.elements.toLocaleString()} elements`,
       least: facts.least, greatest: facts.greatest, mean: facts.mean, deviation: facts.deviation,
-      NaN: facts.nan, infinite: facts.infinite, values: facts.values?.join(", "),
+      NaN: facts.nan, infinite: facts.infinite, masked: facts.masked, values: facts.values?.join(", "),
     };
     const shown = Object.entries(rows).filter(([, value]) => value !== undefined && value !== null);
     element("numbers").replaceChildren(...(this.facts ? shown : []).map(([key, value]) => {
