@@ -34,6 +34,7 @@ FILES: Final = "asdffs_files"
 #: The axis along which several files are stacked.
 AXIS: Final = "file"
 LOCAL: Final = "file://"
+_UNITS: Final = "units"
 #: A slash separates names in Zarr, and readers of Zarr take a backslash for one.
 _SEPARATORS: Final = {"/": "slash", "\\": "backslash"}
 #: A chunk has at most so many bytes, if the lengths of the array can be divided.
@@ -45,11 +46,15 @@ _MOST: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An array in one file: ``stored`` elements, cut by ``grid``, and what Zarr says about it."""
+    """An array in one file: ``stored`` elements, cut by ``grid``, and what Zarr says about it.
+
+    ``masked``: it has a mask.
+    """
 
     facts: ArrayFacts
     stored: Location
     grid: Grid
+    masked: bool
 
 
 @dataclass(slots=True)
@@ -132,7 +137,7 @@ def _part(found: Dataset, one: Variable) -> _Part | None:
     grid = grid_of(stored.shape, stored.strides, dtype.itemsize)
     made = np.dtype(stored.made) if stored.made else None
     zarr = (one.axes, one.attributes, made, stored.zero, _missing(found, one))
-    return _Part(ArrayFacts(stored.shape, grid.chunk, dtype, *zarr), stored, grid)
+    return _Part(ArrayFacts(stored.shape, grid.chunk, dtype, *zarr), stored, grid, bool(one.mask))
 
 
 def _missing(found: Dataset, one: Variable) -> int | None:
@@ -164,16 +169,31 @@ def _common(files: Sequence[FileArrays]) -> tuple[dict[str, list[_Part]], dict[s
         if other is None:
             common[name] = [file.parts[name] for file in files]
         else:
-            left_out.setdefault(name, f"{other.path} has none like that of {files[0].path}")
+            left_out.setdefault(name, _difference(name, other, files[0]))
     for file in files[1:]:
         for name in file.parts.keys() - files[0].parts.keys():
             left_out.setdefault(name, f"{files[0].path} has none like that of {file.path}")
     return common, left_out
 
 
-def _is_like(part: _Part | None, first: _Part) -> bool:
-    """Return whether two arrays can be stacked; names of axes and attributes may differ."""
+def _difference(name: str, other: FileArrays, first: FileArrays) -> str:
+    """Return why the arrays of two files are not stacked."""
+    part, like = other.parts.get(name), first.parts[name]
     if part is None:
+        return f"{other.path} has none like that of {first.path}"
+    units = [one.facts.attributes.get(_UNITS, "none") for one in (part, like)]
+    if units[0] != units[1]:
+        return f"its unit is {units[0]} in {other.path}, and {units[1]} in {first.path}; references convert nothing"
+    if part.masked != like.masked:
+        return f"it has a mask in {(other if part.masked else first).path}, and not in all files"
+    return f"{other.path} has none like that of {first.path}"
+
+
+def _is_like(part: _Part | None, first: _Part) -> bool:
+    """Return whether two arrays can be stacked; names of axes and attributes may differ, but not the unit."""
+    if part is None or part.masked != first.masked:
+        return False
+    if part.facts.attributes.get(_UNITS) != first.facts.attributes.get(_UNITS):
         return False
     return replace(part.facts, attributes={}, axes=()) == replace(first.facts, attributes={}, axes=())
 

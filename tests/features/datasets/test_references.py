@@ -13,6 +13,7 @@ import asdf
 import numpy as np
 import pytest
 import xarray as xr
+from astropy import units
 from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import LocalStore
@@ -281,3 +282,27 @@ def test_names_that_zarr_would_split(tmp_path: Path) -> None:
     refs = references(tmp_path / "a.asdf")
     assert refs["left_out"] == {"a%2Fb": "its name has a slash", "a\\b": "its name has a backslash"}
     assert [*by_fsspec(refs).variables] == ["plain"]
+
+
+def test_what_means_something_else_is_not_stacked(tmp_path: Path) -> None:
+    """Numbers of another unit, and those of which one file has a mask: no code runs that could tell them apart."""
+    trees = [
+        {"x": np.arange(3.0) * units.m, "same": np.arange(3.0) * units.m, "bare": np.arange(3.0) * units.m},
+        {"x": np.arange(3.0) * units.km, "same": np.arange(3.0) * units.m, "bare": np.arange(3.0)},
+    ]
+    trees[0]["masked"] = np.ma.masked_array(np.arange(3.0), [True, False, False])
+    trees[1]["masked"] = np.arange(3.0)
+    paths = [tmp_path / "a.asdf", tmp_path / "b.asdf"]
+    for path, tree in zip(paths, trees, strict=True):
+        asdf.AsdfFile(tree).write_to(path)
+    files = []
+    for path in paths:
+        with asdffs.open(path) as document:
+            files.append(arrays_of(document))
+    found = make_references(files, FORMATS[2])
+    assert found.arrays == ["same"]
+    assert found.left_out["x"] == f"its unit is km in {paths[1]}, and m in {paths[0]}; references convert nothing"
+    assert (
+        found.left_out["bare"] == f"its unit is none in {paths[1]}, and m in {paths[0]}; references convert nothing"
+    )
+    assert found.left_out["masked"] == f"it has a mask in {paths[0]}, and not in all files"
