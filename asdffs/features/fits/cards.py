@@ -65,6 +65,8 @@ _STRUCTURE: Final = re.compile(
 _COORDINATES: Final = re.compile(
     r"WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
 )
+#: Characters of a unit that FITS does not have: it must fit a card.
+_UNIT: Final = 30
 _UNITS: Final = re.compile(r"BUNIT|TUNIT\d+")
 _AXES: Final = re.compile(r"ctype(\d)")
 _TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
@@ -142,7 +144,7 @@ def _unit(text: str) -> tuple[str, str]:
         return text, ""
     with contextlib.suppress(ValueError, TypeError):
         return units.Unit(text).to_string("fits"), ""
-    return text, "not a unit of FITS"
+    return text.encode("ascii", "backslashreplace").decode()[:_UNIT], "not a unit of FITS"
 
 
 def _lines(text: str) -> list[str]:

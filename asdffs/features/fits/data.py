@@ -256,7 +256,7 @@ class Table:
                 told.append(f"the mask of the column {self.columns[number].name} is not in this file")
             else:
                 cards.append((f"TNULL{number + 1}", null, "of masked elements"))
-        return [*cards, *(("COMMENT", sentence[:_COMMENT], "") for sentence in told)]
+        return [*cards, *(("COMMENT", _printable(sentence)[:_COMMENT], "") for sentence in told)]
 
     def cards(self) -> list[Card]:
         """Return the cards with the shape of the table."""

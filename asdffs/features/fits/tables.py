@@ -53,30 +53,30 @@ class Tables:
         left = ["the mask of these records is not in this file"] if masked else []
         return Table([rows], columns_of(rows.dtype), self._file.scheduler, left)
 
-    def of_columns(self, branch: Branch) -> Table:
-        """Return the table at ``branch``."""
+    def of_columns(self, branch: Branch, *, masks: bool = True) -> Table:
+        """Return the table at ``branch``.  Without ``masks`` its elements are as they are stored."""
         sources: list[Rows] = []
         columns: list[Column] = []
         left: list[str] = []
         holder, names = branch.children.get("columns"), self._names(branch)
         for number, column in holder.children.items() if holder is not None else ():
-            stated, place = column.scalars.get("name"), int(number)
+            stated, place = column.scalars.get("name"), number if isinstance(number, int) else len(sources)
             name = stated.text if stated is not None else names.pop(place, f"col{place + 1}")
             names.pop(place, None)
             found = dict(_arrays(column, name))
             if not found:
                 left.append(f"the column {name} is not in this file")
             for title, data in found.items():
-                rows = self._rows(data)
+                rows = self._rows(data, masks=masks)
                 columns += _columns(title, rows, data, column, len(sources))
                 sources.append(rows)
         left += [f"the column {name} is not in this file" for name in names.values()]
         return Table(sources, columns, self._file.scheduler, left)
 
-    def _rows(self, data: Branch) -> Rows:
+    def _rows(self, data: Branch, *, masks: bool) -> Rows:
         elements = elements_of(self._file, data, rows_first=True)
         rows = Rows.of(elements, records=False)
-        mask = mask_of(self._file, data, elements)
+        mask = mask_of(self._file, data, elements) if masks else None
         return rows if mask is None else dataclasses.replace(rows, mask=mask)
 
     def _names(self, table: Branch) -> dict[int, str]:

@@ -192,6 +192,46 @@ def test_units(tmp_path: Path) -> None:
     assert found["t/columns/0/data"] == "mag(AB)"
 
 
+ODD = """\
+#ASDF 1.0.0
+#ASDF_STANDARD 1.6.0
+%YAML 1.1
+%TAG ! tag:stsci.edu:asdf/
+--- !core/asdf-1.1.0
+mapping: !core/table-1.0.0
+  columns: {a: !core/column-1.0.0 {name: x, data: !core/ndarray-1.1.0 {data: [1, 2]}}}
+units: !core/table-1.0.0
+  columns:
+  - !core/column-1.0.0 {name: x, unit: "WEIRD", data: !core/ndarray-1.1.0 {data: [1, 2]}}
+  - !core/column-1.0.0 {name: y, unit: "µm", data: !core/ndarray-1.1.0 {data: [1, 2]}}
+left: !core/table-1.0.0
+  colnames: [x, "né"]
+  columns:
+  - !core/column-1.0.0 {name: x, data: !core/ndarray-1.1.0 {data: [1, 2]}}
+  - {what: 1}
+hdus: !fits/fits-1.0.0
+- {header: [[SIMPLE, true], [BITPIX, 8], [NAXIS, 0]]}
+- header: []
+  data: !core/table-1.0.0
+    columns: [!core/column-1.0.0 {name: x, data: !core/ndarray-1.1.0 {data: [1, 2], mask: 2, datatype: uint8}}]
+...
+"""
+
+
+def test_odd_tables(tmp_path: Path) -> None:
+    """A unit that is none, a column without a number, one that is no array; a stated header has no mask of ours."""
+    (tmp_path / "a.asdf").write_text(ODD.replace("WEIRD", "é'" * 30), encoding="utf-8")
+    with mounted(tmp_path / "a.asdf") as mount:
+        for name in ("mapping", "units", "left", "hdus"):
+            assert shown(mount, name)["x"].tolist() == [1, 2]
+            with fits.open(mount.point / f"arrays/{name}.fits") as found:
+                found.verify("exception")
+        assert header(mount, "units")["TUNIT2"] == "um"
+        assert header(mount, "units")["TUNIT1"].startswith(r"\xe9'")
+        assert r"the column n\xe9 is not in this file" in str(header(mount, "left")["COMMENT"])
+        assert header(mount, "hdus")["TFORM1"] == "1B"
+
+
 @pytest.mark.feature("datasets")
 def test_datasets_have_the_same_units(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray", reason="opens the dataset")

@@ -284,7 +284,7 @@ class _Units:
         if data is None:
             return None
         if data.array is None:
-            return self._tables.of_columns(data)
+            return self._tables.of_columns(data, masks=False)  # the stated header says what is missing
         if _is_records(data.array):
             return self._tables.of_records(data)
         elements = self._elements(data)
