@@ -10,10 +10,12 @@ takes the main lock itself if it needs it.
 
 from __future__ import annotations
 
+import mmap
 import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
 #: Bytes to read or decode at a time if the format does not say.
@@ -173,6 +175,15 @@ def is_installed(library: str) -> bool:
     from importlib.util import find_spec
 
     return find_spec(library) is not None
+
+
+@contextmanager
+def in_memory(content: Source) -> Iterator[mmap.mmap]:
+    """Keep a copy of ``content`` in memory, for libraries that encode only the whole; it must not be empty."""
+    with mmap.mmap(-1, content.size) as whole:
+        for piece in pieces(content):
+            whole.write(piece)
+        yield whole
 
 
 def pieces(source: Source, start: int = 0, length: int = PIECE) -> Iterator[bytes]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from asdffs.codecs.base import LARGEST_PART, PIECE, Codec, Source, pieces
+from asdffs.codecs.base import LARGEST_PART, PIECE, Codec, Source, in_memory, pieces
 from asdffs.codecs.seeking import Seeker
 
 #: Where a frame says that it is one.
@@ -47,7 +47,7 @@ _LARGEST_BLOCK = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a chunk was compressed, by its header: items of ``item`` bytes, the compression, and the filter.
+    """The compression of a chunk, by its header: the bytes of an item, the inner compression, and the filter.
 
     ``compression`` and ``shuffle`` are numbers of the library; a header has other ones.  A filter that loses digits
     is not used again.
@@ -119,9 +119,7 @@ class Bls2(Codec):
             raise ValueError(f"a chunk of a bls2 block holds at most {_LARGEST} bytes; choose another compression")
         if not content.size:
             return
-        with mmap.mmap(-1, content.size) as whole:
-            for piece in pieces(content):
-                whole.write(piece)
+        with in_memory(content) as whole:
             yield compressed(whole, self.settings)
 
 
@@ -148,9 +146,9 @@ def compressed(content: bytes | mmap.mmap, settings: Settings) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Where chunks are: each has ``size`` bytes of content, but the last may have less.
+    """The places of chunks in the stored bytes, None for one of zeros, which is not stored.
 
-    ``places``: of each in the stored bytes; None for one of zeros, which is not stored.
+    Each has ``size`` bytes of content, but the last may have less.
     """
 
     size: int
@@ -177,10 +175,9 @@ class _Slices:
 
     def _pieces(self, place: int | None, start: int, length: int) -> Iterator[bytes]:
         """Yield the content of a chunk of ``length`` bytes from ``start`` on."""
-        opened = None if place is None else _opened(self._stored, place, length)
+        cut = _zeros if place is None else _cut(_opened(self._stored, place, length))
         for first in range(start, length, PIECE):
-            last = min(first + PIECE, length)
-            yield bytes(last - first) if opened is None else _cut(opened, first, last)
+            yield cut(first, min(first + PIECE, length))
 
 
 def _table_of(stored: Source, size: int) -> _Table:
@@ -197,7 +194,7 @@ def _table_of(stored: Source, size: int) -> _Table:
     if not count:
         return _Table(1, [])
     index = _opened(stored, first + length, _OFFSET.size * count)
-    offsets = [offset for (offset,) in _OFFSET.iter_unpack(_cut(index, 0, _OFFSET.size * count))]
+    offsets = [offset for (offset,) in _OFFSET.iter_unpack(_cut(index)(0, _OFFSET.size * count))]
     return _Table(chunk, [_place(first, offset) for offset in offsets])
 
 
@@ -214,9 +211,9 @@ def _opened(stored: Source, place: int, size: int) -> Any:
     """
     import blosc2
 
-    head = stored.read_at(place, HEAD)
+    head = stored.read_at(place, HEAD) if place >= 0 else b""
     if len(head) < HEAD:
-        raise ValueError("the stored bytes end inside the header of a chunk of Blosc2")
+        raise ValueError("a chunk of Blosc2 begins outside of the stored bytes, or they end inside its header")
     content, block, length = _LENGTHS.unpack_from(head, _LENGTHS_AT)
     if content != size or length > stored.size - place:
         raise ValueError("the header of a chunk of Blosc2 contradicts itself or the block header")
@@ -228,15 +225,28 @@ def _opened(stored: Source, place: int, size: int) -> Any:
     return opened
 
 
-def _cut(opened: Any, start: int, stop: int) -> bytes:
-    """Return a part of a chunk.  The library counts in items, and the last bytes may be less than one."""
+def _zeros(start: int, stop: int) -> bytes:
+    return bytes(stop - start)
+
+
+def _cut(opened: Any) -> Callable[[int, int], bytes]:
+    """Return a function that returns a part of a chunk, from one byte to another.
+
+    The library counts in items.  A chunk that ends within an item is decoded as a whole, once.
+    """
     item, size = opened.typesize, opened.nbytes
-    with told():
-        if not size % item:
+
+    def part(start: int, stop: int) -> bytes:
+        with told():
             return bytes(opened.get_slice(start // item, -(-stop // item))[start % item :][: stop - start])
-        if size > LARGEST_PART:
-            raise ValueError(f"a chunk of more than {LARGEST_PART} bytes that ends within an item is not supported")
-        return bytes(opened.decompress_chunk(0)[start:stop])
+
+    if not size % item:
+        return part
+    if size > LARGEST_PART:
+        raise ValueError(f"a chunk of more than {LARGEST_PART} bytes that ends within an item is not supported")
+    with told():
+        whole = bytes(opened.decompress_chunk(0))
+    return lambda start, stop: whole[start:stop]
 
 
 @contextmanager

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asdffs.codecs.base import IN_WORK, Codec, Source, in_parallel, pieces
+from asdffs.codecs.base import IN_WORK, Codec, Source, in_memory, in_parallel, pieces
 from asdffs.codecs.seeking import Chained, Seeker
 
 _HEADER = struct.Struct("<4B3I")
@@ -119,9 +118,7 @@ class Blsc(Codec):
         if not content.size:
             return
         blosc.set_releasegil(True)
-        with mmap.mmap(-1, content.size) as whole:
-            for piece in pieces(content):
-                whole.write(piece)
+        with in_memory(content) as whole:
             yield blosc.compress(whole)
 
 

@@ -1,16 +1,16 @@
-"""The ``bsc2`` compression: chunks of Blosc2, each after its length (4 bytes, big-endian), as ``blsc`` has buffers.
+"""The ``bsc2`` compression: chunks of Blosc2, each after its length (4 bytes, big-endian).
 
-No program that writes it is public.  The layout is that of ``blsc`` in AbacusSummit, with chunks of c-blosc 2.
+It is ``blsc`` as in AbacusSummit, but with chunks of c-blosc 2 instead of buffers of c-blosc 1.  No public program
+writes it.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from asdffs.codecs.base import LARGEST_PART, Codec, Source, pieces
-from asdffs.codecs.bls2 import DEFAULTS, HEAD, Settings, compressed, told
+from asdffs.codecs.bls2 import HEAD, Bls2, Settings, compressed, told
 from asdffs.codecs.blsc import PREFIX, measured
 from asdffs.codecs.seeking import Chained, Seeker
 
@@ -18,15 +18,10 @@ from asdffs.codecs.seeking import Chained, Seeker
 _CHUNK = 1 << 22
 
 
-@dataclass(frozen=True)
-class Bsc2(Codec):
+class Bsc2(Bls2):
     """The codec; chunks that are encoded get ``settings``.  See ``Codec``."""
 
-    settings: Settings = DEFAULTS
     id = b"bsc2"
-    library = "blosc2"
-    extra = "blosc2"
-    ratio = 1 << 26
 
     def layout_of(self, stored: Source) -> Codec:
         """See ``codecs.base.Varied``: the settings of the first chunk."""

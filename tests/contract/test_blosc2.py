@@ -12,6 +12,7 @@ import asdf
 import blosc2
 import numpy as np
 import pytest
+from support.codecs import Bytes
 from support.samples import odd_file
 
 import asdffs
@@ -32,17 +33,6 @@ TREE = """\
 a: !core/ndarray-1.1.0 {source: 0, datatype: float64, byteorder: little, shape: [300000]}
 ...
 """
-
-
-class Bytes:
-    """A ``Source`` in memory."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.size = len(content)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return self.content[offset : offset + length]
 
 
 def as_chunk(content: bytes) -> bytes:
@@ -210,11 +200,10 @@ def test_damage_raises_a_reason(kind: str) -> None:
 
 def test_what_a_chunk_cannot_hold_is_refused() -> None:
     class Huge(Bytes):
-        def __init__(self) -> None:
-            self.size = 1 << 31
+        size = 1 << 31
 
     with pytest.raises(ValueError, match="2147483615"):
-        next(BLS2.encode(Huge()))
+        next(BLS2.encode(Huge(b"")))
 
 
 def test_a_chunk_that_says_it_is_large_takes_no_memory() -> None:
@@ -224,3 +213,23 @@ def test_a_chunk_that_says_it_is_large_takes_no_memory() -> None:
     for codec, stored in ((BLS2, bytes(chunk)), (BSC2, struct.pack(">I", len(chunk)) + bytes(chunk))):
         with pytest.raises(ValueError, match="too large|not supported|contradicts"):
             next(codec.decode(Bytes(stored), (1 << 31) - 1))
+
+
+@pytest.mark.parametrize("first", [-1, -200, 1 << 30])
+def test_a_frame_leads_nowhere_outside_of_its_block(first: int) -> None:
+    """What its header says of its length is where its chunks begin."""
+    frame = bytearray(as_frame(CONTENT))
+    frame[11:15] = first.to_bytes(4, "big", signed=True)
+    stored = Bytes(bytes(frame))
+    with pytest.raises(ValueError, match="outside of the stored bytes|contradicts"):
+        next(BLS2.layout_of(stored).decode(stored, len(CONTENT)))
+
+
+def test_a_chunk_that_ends_within_an_item_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (CONTENT * 3)[: 6 * CHUNK + 5]
+    stored = Bytes(bytes(blosc2.compress2(content, typesize=8)))
+    calls = []
+    decode = blosc2.SChunk.decompress_chunk
+    monkeypatch.setattr(blosc2.SChunk, "decompress_chunk", lambda *given: (calls.append(given), decode(*given))[1])
+    assert b"".join(BLS2.layout_of(stored).decode(stored, len(content))) == content
+    assert len(calls) == 1

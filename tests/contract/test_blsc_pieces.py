@@ -9,6 +9,7 @@ from pathlib import Path
 import blosc
 import numpy as np
 import pytest
+from support.codecs import Bytes
 from support.samples import odd_file
 
 import asdffs
@@ -26,17 +27,6 @@ TREE = """\
 a: !core/ndarray-1.1.0 {source: 0, datatype: float32, byteorder: little, shape: [100000]}
 ...
 """
-
-
-class Bytes:
-    """A ``Source`` in memory."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.size = len(content)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return self.content[offset : offset + length]
 
 
 def stored_by_abacus(content: bytes, *, shuffle: int = blosc.BITSHUFFLE, name: str = "zstd") -> bytes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import asdf
 import numpy as np
 import pytest
 from asdf import _compression as library
 from support import codecs
+from support.codecs import Bytes
 
 from asdffs.codecs.base import LARGEST_PART, in_parallel
 
@@ -24,21 +24,6 @@ CONTENTS = {
     "numbers": RNG.normal(size=300_000).astype("f4").view("u1"),
     "two parts": np.repeat(RNG.integers(0, 9, 5 << 18, "u1"), 4)[: (4 << 20) + 13],
 }
-
-
-@dataclass
-class Bytes:
-    """A source in memory that gives at most ``most`` bytes at a time."""
-
-    content: bytes
-    most: int = 1 << 30
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return self.content[offset : offset + length]
 
 
 class Output:

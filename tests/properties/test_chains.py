@@ -9,20 +9,10 @@ import zlib
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from support.codecs import Bytes
 
 from asdffs.features.drafts.codecs.chain import PLUGIN as CHAINS
 from asdffs.features.drafts.encodings import Quantize, Tile
-
-
-class Bytes:
-    """See ``codecs.Source``."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.size = len(content)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return self.content[offset : offset + length]
 
 
 def naively_tiled(items: bytes, tile: Tile) -> bytes:

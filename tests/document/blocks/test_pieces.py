@@ -15,6 +15,7 @@ import lz4.block
 import numpy as np
 import pytest
 import zstandard
+from support.codecs import Bytes
 
 from asdffs.codecs import zlib as zlib_codec
 from asdffs.codecs.base import Codec
@@ -34,19 +35,6 @@ RNG = np.random.default_rng(7)
 #: 20 MiB and a bit: not a multiple of anything.
 CONTENT = np.repeat(RNG.integers(0, 250, (20 << 20) // 5 + 3, "u1"), 5).tobytes()
 PIECE = 1 << 20
-
-
-class Bytes(NamedTuple):
-    """See ``codecs.base.Source``."""
-
-    content: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return self.content[offset : offset + length]
 
 
 def lz4_parts(sizes: list[int]) -> bytes:
