@@ -125,7 +125,7 @@ class Branch:
 
     @property
     def masked(self) -> bool:
-        """Whether an ndarray has a mask that is not an array: a value, or nulls among its elements.
+        """True if an ndarray has a mask that is not an array: a value, or nulls among its elements.
 
         A mask that is an array takes precedence over nulls (schema core/ndarray, inline-data).
         """
@@ -313,7 +313,7 @@ class References:
 
 
 def is_fits(tag: str) -> bool:
-    """Return whether ``tag`` is that of a list of header/data units of FITS, which is shown also without arrays."""
+    """Return whether ``tag`` is that of ``fits/fits``: a list of header/data units, which may have no arrays."""
     return _FITS.fullmatch(tag) is not None
 
 

@@ -1,4 +1,4 @@
-"""Describes arrays in pieces: chunks of asdf-zarr, which are blocks, and tiles of ASDF.jl, which are ndarrays.
+"""Describes arrays in pieces.  Those of asdf-zarr are blocks, called chunks; those of ASDF.jl are ndarrays: tiles.
 
 Of an array of asdf-zarr, the tree has the metadata of Zarr version 2 (``.zarray``) and the number of a block with a
 table: an int32 for each chunk, rows first, with the number of the chunk's block, or -1 for a chunk that was never
@@ -40,6 +40,11 @@ def is_chunked(tag: str) -> bool:
 def is_tiled(tag: str) -> bool:
     """Return whether ``tag`` is that of an array of tiles, as ASDF.jl writes them."""
     return _TILED.fullmatch(tag) is not None
+
+
+def is_in_pieces(tag: str) -> bool:
+    """Return whether ``tag`` is that of an array in pieces of one of the two kinds."""
+    return is_chunked(tag) or is_tiled(tag)
 
 
 def is_tile(tag: str) -> bool:

@@ -53,7 +53,7 @@ class Ndarray(NamedTuple):
 
     @property
     def in_pieces(self) -> bool:
-        """Whether its elements are in many places, and have no source of their own."""
+        """True if its elements are in pieces of the file, each described by itself, so it has no ``source``."""
         return self.chunked is not None or self.starts is not None
 
     def shape_in(self, size: int) -> tuple[int, ...] | None:
@@ -117,7 +117,7 @@ def chunked_of(found: Found) -> Ndarray | None:
 
 
 def tiled_of(found: Found) -> Ndarray:
-    """Return the array of tiles that a mapping describes; what is wrong with it is ``odd``."""
+    """Return the array of tiles that a mapping describes.  If that is not valid, ``odd`` says why."""
     odd, starts, value = "", tuple[tuple[int, ...], ...](), found.value
     try:
         starts = starts_of(value)

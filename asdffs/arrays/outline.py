@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits
-from asdffs.arrays.chunked import is_chunked, is_tiled
+from asdffs.arrays.chunked import is_chunked, is_in_pieces, is_tiled
 from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of, tiled_of
 from asdffs.dialects.base import Dialect
 from asdffs.tree.paths import Path
@@ -86,7 +86,7 @@ class _Walk:
     def _places(self) -> array[int]:
         """Return all places of the text without which a collection leads to no array, in ascending order."""
         tape = self._tape
-        shown = {tag for tag in set(tape.tags.values()) if is_chunked(tag) or is_tiled(tag) or is_fits(tag)}
+        shown = {tag for tag in set(tape.tags.values()) if is_in_pieces(tag) or is_fits(tag)}
         tagged = (row for row, tag in tape.tags.items() if self._is_ndarray(tag) or tag in shown)
         rows = {*tagged, *tape.aliases, *tape.anchors}
         found = (place for word in _SOUGHT for place in _places_of(word, tape.text))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from asdffs.arrays.chunked import is_chunked, is_tiled
+from asdffs.arrays.chunked import is_in_pieces
 from asdffs.arrays.ndarrays import Ndarray, arrays_of
 from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
 from asdffs.dialects.base import Dialect
@@ -105,7 +105,7 @@ def checked_entries(tape: Tape, dialect: Dialect, first_key: int | None = None) 
 
 
 def _entries(tape: Tape, dialect: Dialect, first_key: int | None = None) -> Entries | None:
-    return entries_of(tape, lambda tag: dialect.is_ndarray(tag) or is_chunked(tag) or is_tiled(tag), first_key)
+    return entries_of(tape, lambda tag: dialect.is_ndarray(tag) or is_in_pieces(tag), first_key)
 
 
 def _oddities(tape: Tape, dialect: Dialect, standard: str | None) -> tuple[Oddity, ...]:

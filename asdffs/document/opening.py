@@ -110,7 +110,7 @@ def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileSta
 def _beside(settings: Settings) -> Settings:
     """Return the settings of a linked file: it shares scheduler and spool with the file that refers to it.
 
-    A file decides to which server it leads, so that server does not send its reader elsewhere.
+    Redirects to other servers are not followed, because the user allowed only this one.
     """
     remote = (settings.remote or RemoteOptions())._replace(redirects=False, downloaded=None)
     spool, budget = settings.spool_max, settings.budget

@@ -10,7 +10,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, overload
 
-from asdffs.arrays.chunked import is_chunked
+from asdffs.arrays.chunked import is_in_pieces
 from asdffs.document.arrays.html import text
 from asdffs.document.for_programs import ForPrograms, serialized
 from asdffs.errors import ReadOnlyError
@@ -85,7 +85,7 @@ class _Part(abc.ABC):
     def _shown(self, step: str | int, node: ValueNode) -> Any:
         """Return a child: a scalar, an array of ``document.arrays``, or a part of the tree."""
         path = (*self._path, step)
-        if isinstance(node.value, (dict, list)) and (NDARRAY in node.tag or is_chunked(node.tag)):
+        if isinstance(node.value, (dict, list)) and (NDARRAY in node.tag or is_in_pieces(node.tag)):
             name = "/".join(map(name_of, path))
             if name in self._source.arrays:
                 return self._source.arrays[name]

@@ -1,4 +1,4 @@
-"""Finds the path that was probably meant by one that leads to nothing."""
+"""Finds what a user probably meant by a path that is not in the tree."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _AT_ONCE: Final = 8 << 20
 
 
 class Tolerance(NamedTuple):
-    """How much numbers may differ and still be equal: ``absolute + relative * |second|``, as in numpy's isclose."""
+    """The most that equal numbers may differ by: ``absolute + relative * |second|``, as in numpy's isclose."""
 
     relative: float = 0.0
     absolute: float = 0.0
@@ -24,7 +24,7 @@ class Tolerance(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How the elements of two arrays differ.
+    """The differences between the elements of two arrays.
 
     ``differing`` of ``total`` elements do; ``first``: the index of the first one, as numpy has it.  ``largest``: the
     largest difference of two numbers; ``relative``: the largest one divided by the second number.  Both are None if

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, shown_key
-from asdffs.arrays.chunked import METADATA, is_chunked, is_tile, is_tiled, parse_chunked, starts_of
+from asdffs.arrays.chunked import METADATA, is_in_pieces, is_tile, is_tiled, parse_chunked, starts_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
@@ -159,7 +159,7 @@ def _unshown(found: Found, reason: str) -> Unshown:
 
 def _reason(found: Found) -> str:
     """Return why the object is not shown; empty if it is."""
-    if is_chunked(found.tag) or is_tiled(found.tag):
+    if is_in_pieces(found.tag):
         return _reason_of_chunks(found)
     if is_tile(found.tag):
         return ""

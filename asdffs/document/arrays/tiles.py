@@ -1,7 +1,8 @@
 """The elements of an array of tiles (``core/chunked-ndarray`` of ASDF.jl), put together when they are read.
 
-Each tile is an ndarray of the tree, in a block, inline or in another file.  Tiles may lie anywhere: a later one
-covers an earlier one, and elements that no tile has are 0.  A read takes whole rows of the tiles that it needs.
+Each tile is an ndarray of the tree, in a block, inline or in another file, and has a place in the array.  Where two
+tiles have the same element, the later one counts; an element that no tile has is 0.  A read takes whole rows of the
+tiles that it needs.
 """
 
 from __future__ import annotations

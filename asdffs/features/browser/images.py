@@ -175,7 +175,7 @@ class Images:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as the page can have it: NaN, what is not a number, and what no float holds, as text."""
+    """Return a value for the JSON of the page: NaN, other objects, and integers too large for JavaScript are text."""
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     value = value.item() if hasattr(value, "item") else value

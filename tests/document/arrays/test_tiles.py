@@ -173,6 +173,12 @@ def test_many_tiles_of_one_block_are_bounded(tmp_path: Path) -> None:
         assert not document.arrays["t"][:: len(values)].any()
 
 
+def test_it_is_an_array_of_values(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.asdf", (6, 5), QUARTERS)
+    with library.open(path) as document:
+        assert np.array_equal(document.values["t"], VALUES)
+
+
 @pytest.mark.feature("datasets")
 def test_a_dataset_has_one_variable(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray", reason="opens the dataset")
