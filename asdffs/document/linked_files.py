@@ -152,9 +152,7 @@ class LinkedFiles(Generic[F]):
         """Return the real path of a file that no daemon of asdffs serves, or raise ``NotSupportedError``."""
         with self._scheduler.waiting():  # it may be on a network
             real = outside(path, OWN)
-        if (
-            real is None
-        ):  # a daemon that reads from its own mount waits for ever, and so do two mounts that read each other
+        if real is None:  # a mount that reads from itself waits for ever, and so do two that read from each other
             raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         return real
 

@@ -65,8 +65,8 @@ _STRUCTURE: Final = re.compile(
 _COORDINATES: Final = re.compile(
     r"WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
 )
-#: Characters of a unit that FITS does not have: it must fit a card.
-_UNIT: Final = 30
+#: The most characters of a unit, which must fit a card with its comment.
+_UNIT: Final = 45
 _UNITS: Final = re.compile(r"BUNIT|TUNIT\d+")
 _AXES: Final = re.compile(r"ctype(\d)")
 _TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
@@ -97,16 +97,19 @@ def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> 
 
     Raises ``InvalidArrayError`` if one of ``cards`` is not possible in FITS.
     """
-    images = [_stated_image(card) for card in cards]
-    images += [image for card in offered if (image := _image(card, strict=True)) is not None and len(image) == _CARD]
-    text = "".join(images)
-    return (text.ljust(size - BLOCK) + "END").ljust(size).encode("ascii")  # END is in the last block
+    images = [_stated_image(_with_unit(card)) for card in cards]
+    made = (_image(_with_unit(card), strict=True) for card in offered)
+    return _header([*images, *(image for image in made if image is not None and len(image) == _CARD)], size)
+
+
+def _header(images: Iterable[str], size: int) -> bytes:
+    return ("".join(images).ljust(size - BLOCK) + "END").ljust(size).encode("ascii")  # END is in the last block
 
 
 def stated_header(cards: Sequence[Card]) -> bytes:
     """Return a header with exactly these cards, long texts continued."""
-    count = sum(len(_stated_image(card)) // _CARD for card in cards)
-    return format_header(cards, (), blocks(count))
+    images = [_stated_image(card) for card in cards]
+    return _header(images, blocks(sum(map(len, images)) // _CARD))
 
 
 def _stated_image(card: Card) -> str:
@@ -128,23 +131,36 @@ def _image(card: Card, *, strict: bool) -> str | None:
             warnings.simplefilter("error" if strict else "ignore")
             if keyword in _COMMENTARY:  # these have a text, and nothing else
                 return "".join(fits.Card(keyword, line).image for line in _lines(str(value or comment or "")))
-            if _UNITS.fullmatch(keyword):
-                value, comment = _unit(value)
             return str(fits.Card(keyword, value, comment or None).image)
     except (ValueError, fits.VerifyError, Warning):
         return None
 
 
-def _unit(text: str) -> tuple[str, str]:
-    """Return a unit as FITS writes it (FITS 4.0, section 4.3), and a comment; as it is if FITS has no such unit."""
+def _with_unit(card: Card) -> Card:
+    """Return a card with its unit as FITS writes it (FITS 4.0, section 4.3); other cards as they are.
+
+    A unit that FITS does not have stays, and a comment says so; one that fits no card is left out.
+    """
+    keyword, text, _ = card
+    if not _UNITS.fullmatch(keyword):
+        return card
+    found = _fits_unit(text)
+    comment = "" if found is not None else "not a unit of FITS"
+    shown = found or text.encode("ascii", "backslashreplace").decode()
+    if len(shown) + shown.count("'") > _UNIT:
+        return keyword, "", "its unit is too long for a card"
+    return keyword, shown, comment
+
+
+def _fits_unit(text: str) -> str | None:
     from astropy import units
 
     with contextlib.suppress(ValueError, TypeError):
         units.Unit(text, format="fits")
-        return text, ""
+        return text
     with contextlib.suppress(ValueError, TypeError):
-        return units.Unit(text).to_string("fits"), ""
-    return text.encode("ascii", "backslashreplace").decode()[:_UNIT], "not a unit of FITS"
+        return str(units.Unit(text).to_string("fits"))
+    return None
 
 
 def _lines(text: str) -> list[str]:

@@ -22,7 +22,7 @@ from asdffs.document.arrays.elements import Elements
 from asdffs.document.arrays.finding import elements_of
 from asdffs.document.arrays.masks import stated_mask
 from asdffs.document.state import FileState
-from asdffs.features.fits.data import Column, Rows, Table, columns_of, wider
+from asdffs.features.fits.binary_table import Column, Rows, Table, columns_of, wider
 
 #: Where a column has its array: it is the column, or in ``core/column``, or in a quantity or Time.
 _DATA = ("data", "value")

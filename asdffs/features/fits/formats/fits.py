@@ -30,6 +30,7 @@ from asdffs.document.arrays.finding import elements_of, subjects_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
+from asdffs.features.fits.binary_table import Table
 from asdffs.features.fits.cards import (
     BLOCK,
     ROOM,
@@ -42,7 +43,7 @@ from asdffs.features.fits.cards import (
     stated_header,
     wcs_of,
 )
-from asdffs.features.fits.data import Card, FitsData, Image, Table, is_image
+from asdffs.features.fits.data import Card, Image, is_image
 from asdffs.features.fits.tables import Tables, mask_of
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
@@ -64,7 +65,7 @@ class Unit:
     """
 
     cards: list[Card]
-    data: FitsData | None = None
+    data: Image | Table | None = None
     offered: list[Card] = field(default_factory=list)
     stated: bytes | None = None
     late: Callable[[], list[Card]] = list
@@ -87,6 +88,14 @@ class Unit:
     def header(self) -> bytes:
         """The header.  Takes a while: astropy is imported, and many cards are formatted."""
         return self.stated or format_header(self.cards, [*self.late(), *self.offered], self.header_size)
+
+    def lacks_header(self, offset: int) -> bool:
+        """Return whether a read at ``offset`` needs the header, which was not made yet.
+
+        So does one of the rows of a table: with the header it is found what stands for masked elements.
+        """
+        needed = offset < self.header_size or isinstance(self.data, Table)
+        return needed and "header" not in vars(self)
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes of the unit, at least one and maybe fewer than asked for."""
@@ -158,7 +167,7 @@ class FitsFile(ArrayFile):
     def _read(self, offset: int, length: int) -> bytes | Extent:
         pieces: list[bytes | Extent] = []
         for unit in self._units():
-            if offset < unit.header_size or isinstance(unit.data, Table):  # finds what stands for masked ones
+            if unit.lacks_header(offset):
                 with self._document.scheduler.waiting():
                     unit.header  # noqa: B018  # it is made now, and kept
             while offset < unit.size and length > 0:
@@ -279,7 +288,7 @@ class _Units:
         with self._document.scheduler.waiting():
             return Unit([], data, stated=stated_header(ordered))
 
-    def _stated_data(self, unit: Branch, *, zero: bool) -> FitsData | None:
+    def _stated_data(self, unit: Branch, *, zero: bool) -> Image | Table | None:
         data = unit.children.get("data")
         if data is None:
             return None
