@@ -6,6 +6,7 @@ Changes nothing.  For one thread.
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from asdffs.format.constants import NO_COMPRESSION
 from asdffs.printable import printable
 from asdffs.scheduling import CHUNK
 from asdffs.tree.values import ValueNode, read_values
-from asdffs.workflows.comparing_elements import Tolerance, compare_elements
+from asdffs.workflows.comparing_elements import Tolerance, are_comparable, compare_elements
+
+logger = logging.getLogger(__name__)
 
 
 def lines_of(document: Document) -> list[str]:
@@ -281,13 +284,13 @@ class Comparison:
         first = self._compare_known(one, other)
         if first is None or pair.above is None:
             return
-        arrays = [document.arrays.get(pair.above.name) for document in (self._a, self._b)]
+        a, b = (document.arrays.get(pair.above.name) for document in (self._a, self._b))
         try:
-            if None not in arrays and len({(array.shape, array.dtype.kind) for array in arrays if array}) == 1:
-                yield from self._elements(pair.above, *arrays)
+            if a is not None and b is not None and are_comparable(a, b):
+                yield from self._elements(pair.above, a, b)
                 return
-        except AsdffsError:
-            pass  # then its bytes are what is known
+        except AsdffsError as err:
+            logger.info("%s: compared by its bytes: %s", pair.above.name, err)
         note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
         yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b), note)
 

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 
 #: Bytes of elements that are compared at once.
 _AT_ONCE: Final = 8 << 20
+#: Kinds of numpy that have differences.
+_NUMBERS: Final = "iufc"
 
 
 class Tolerance(NamedTuple):
@@ -46,8 +48,15 @@ class Difference(NamedTuple):
         return told + (f", relative {self.relative:.3g}" if self.relative is not None else "")
 
 
+def are_comparable(a: Any, b: Any) -> bool:
+    """Return whether two arrays have one shape, and numbers or texts of one kind or records of the same fields."""
+    if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
+        return False
+    return a.dtype.kind != "V" or bool(a.dtype.newbyteorder("=") == b.dtype.newbyteorder("="))
+
+
 def compare_elements(a: Any, b: Any, tolerance: Tolerance, step: Callable[[int], None]) -> Difference | None:
-    """Return how the arrays ``a`` and ``b`` differ; None if they do not.  NaN equals NaN.
+    """Return how arrays that are comparable differ; None if they do not.  NaN equals NaN, in records too.
 
     ``step`` is called with the number of bytes that were compared.  Raises as the arrays do when they are read.
     """
@@ -83,20 +92,32 @@ def _compared(one: Any, other: Any, tolerance: Tolerance, start: int) -> Iterato
     """Yield how two pieces differ, if they do; ``start``: the row of their first element."""
     import numpy as np
 
-    numbers = all(array.dtype.kind in "iufc" for array in (one, other))
-    differs = ~(one == other)
-    if numbers:
-        differs &= ~((one != one) & (other != other))
-    if numbers and any(tolerance):
-        with np.errstate(all="ignore"):
-            differs &= ~(_distance(one, other) <= tolerance.absolute + tolerance.relative * abs(other))
-    places = np.flatnonzero(differs)
+    places = np.flatnonzero(_differ(one, other, tolerance))
     if not len(places):
         return
     first = tuple(int(n) for n in np.unravel_index(places[0], one.shape)) if one.shape else ()
     first = (first[0] + start, *first[1:]) if first else ()
     x, y = one.reshape(-1)[places], other.reshape(-1)[places]
-    yield Difference(len(places), one.size, first, *(_extremes(x, y) if numbers else (None, None)))
+    yield Difference(len(places), one.size, first, *(_extremes(x, y) if one.dtype.kind in _NUMBERS else (None, None)))
+
+
+def _differ(one: Any, other: Any, tolerance: Tolerance) -> Any:
+    """Return which elements differ: of records, those of which a field does."""
+    import numpy as np
+
+    if one.dtype.names:
+        found = np.zeros(one.shape, bool)
+        for name in one.dtype.names:
+            field = _differ(one[name], other[name], tolerance)
+            found |= field.any(axis=tuple(range(one.ndim, field.ndim)))
+        return found
+    differs = one != other
+    if one.dtype.kind in _NUMBERS:
+        differs &= ~((one != one) & (other != other))
+        if any(tolerance):
+            with np.errstate(all="ignore"):
+                differs &= ~(_distance(one, other) <= tolerance.absolute + tolerance.relative * abs(other))
+    return differs
 
 
 def _extremes(x: Any, y: Any) -> tuple[float | int | None, float | None]:

@@ -261,6 +261,11 @@ CASES = {
     "booleans": ([True, False], [False, True], (2, [0], None, None)),
     "records": (np.array([(1, 2.0)], "i4,f8"), np.array([(1, 3.0)], "i4,f8"), (1, [0], None, None)),
     "zero": ([1.0], [0.0], (1, [0], 1.0, None)),
+    "records with NaN": (
+        np.array([(np.nan, [1, 2]), (1.0, [3, 4])], "f8,(2,)i2"),
+        np.array([(np.nan, [1, 2]), (1.0, [3, 5])], "f8,(2,)i2"),
+        (1, [1], None, None),
+    ),
 }
 
 
@@ -319,3 +324,10 @@ def test_bytes_that_no_element_has_do_not_matter_by_value(tmp_path: Path, call: 
     a, b = arrays(tmp_path, np.arange(6)[::2], np.array([0, 9, 2, 9, 4, 9])[::2])
     assert call("diff", "--values", a, b).code == 0
     assert call("diff", "--blocks", a, b).code in (0, 1)
+
+
+def test_records_of_other_fields_are_compared_by_their_bytes(tmp_path: Path, call: Call) -> None:
+    files = arrays(tmp_path, np.array([(1, 2.0)], "i4,f8"), np.array([(1, 3.0)], [("x", "i4"), ("y", "f8")]))
+    done = call("diff", "--values", *files)
+    assert done.code == 1
+    assert "value x/source: block 0 and block 0 differ from byte" in done.out

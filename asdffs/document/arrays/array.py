@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import GatheredElements
-from asdffs.document.arrays.elements import BlockElements, Elements, Strided, requested_parts
+from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, Strided, requested_parts
 from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
@@ -24,6 +24,7 @@ from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes
+from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,16 +128,17 @@ class Array:
         """Return a copy of the selected elements: an array or a scalar, as for an ndarray.
 
         ``index`` is any index of an ndarray.  Integers, slices, ``...`` and None read only their elements, if these
-        lie together in the block.  Other selections are gathered from ``mapped()``.  Raises ``IndexError``, or the
-        errors of the class.
+        lie together in a block, which may be that of another file.  Other selections are gathered from ``mapped()``.
+        Raises ``IndexError``, or the errors of the class.
         """
         elements = self._current()
-        if isinstance(elements, BlockElements) and elements.placement.item:
-            region = select(_whole(elements), index)
+        inner = elements.inner if isinstance(elements, OtherElements) else elements
+        if isinstance(inner, BlockElements) and inner.placement.item:
+            region = select(_whole(inner), index)
             if region is not None:
-                needed = math.prod(region.shape) * elements.placement.item
-                self._file.budget.check(needed, "its elements", elements.held)
-                return self._read(elements, region, index)
+                needed = math.prod(region.shape) * inner.placement.item
+                self._file.budget.check(needed, "its elements", inner.held)
+                return self._read(inner, region, index)
         if isinstance(elements, GatheredElements):
             ranges, rest = chosen_ranges(elements.shape, index)
             return _copied(elements.at(ranges)[rest])
@@ -203,6 +205,14 @@ class Array:
         self._file.budget.check(elements.size, "its elements", elements.held)
         raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
         return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
+
+    @property
+    @serialized
+    def is_remote(self) -> bool:
+        """True if its elements are on a server: it is in a remote file, or its source is one."""
+        source = self._current() and self.branch.array and self.branch.array.source
+        outside = isinstance(source, str) and self._file.region(source) is None
+        return is_remote(self.file_of(str(source)).location if outside else self._file.location)
 
     # -- for other processes -----------------------------------------------
 
@@ -318,26 +328,18 @@ class Array:
         import numpy as np
 
         region, axes = region.as_it_lies()
-        block = Block(self._file, elements.placement.number)
+        block = Block(elements.file, elements.placement.number)
         if not is_packed(region.shape, region.strides, elements.placement.item):
-            if not self._file.is_remote:
+            if not elements.file.is_remote:
                 return _copied(self.mapped()[index])
             parts = requested_parts(Strided(region.shape, region.strides, elements.placement.item, region.offset))
-            raw = b"".join(self._read_parts(block, list(parts)))
+            raw = b"".join(_read_parts(elements.file, block, list(parts)))
             scattered = np.frombuffer(raw, np.dtype(elements.descr)).reshape(region.shape).copy()
             return scattered[()] if region.scalar else scattered.transpose(np.argsort(axes))
         found = np.empty(region.shape, np.dtype(elements.descr))
         if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
             raise InvalidArrayError(f"block {block.number} ends before the selected elements")
         return found[()] if region.scalar else found.transpose(np.argsort(axes))
-
-    def _read_parts(self, block: Block, parts: list[Strided]) -> Iterator[bytes]:
-        """Yield the elements of ``parts``; the server of a remote file is asked for several parts at a time."""
-        for number, part in enumerate(parts):
-            if number % _AT_ONCE == 0:
-                ahead = parts[number : number + 2 * _AT_ONCE]
-                self._file.fetch_ahead(block.number, [one.extent for one in ahead])
-            yield part.read(block.read_at)
 
     def _write(self, elements: BlockElements, region: Selection, value: np.ndarray[Any, Any]) -> None:
         import numpy as np
@@ -354,6 +356,15 @@ class Array:
 
 def _same(reference: ArrayReference) -> ArrayReference:
     return reference
+
+
+def _read_parts(file: FileState, block: Block, parts: list[Strided]) -> Iterator[bytes]:
+    """Yield the elements of ``parts``; the server of a remote file is asked for several parts at a time."""
+    for number, part in enumerate(parts):
+        if number % _AT_ONCE == 0:
+            ahead = parts[number : number + 2 * _AT_ONCE]
+            file.fetch_ahead(block.number, [one.extent for one in ahead])
+        yield part.read(block.read_at)
 
 
 def _whole(elements: BlockElements) -> Selection:

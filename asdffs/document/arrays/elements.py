@@ -106,10 +106,10 @@ def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Place
 
 
 class BlockElements(Elements):
-    """Elements in a block of the file.  ``placement``: their place there."""
+    """Elements in a block of ``file``.  ``placement``: their place there."""
 
     def __init__(self, file: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
-        self._file = file
+        self.file = file
         self.placement = place(file, array, rows_first=rows_first)
         self.descr = descr_of(array.datatype, array.byteorder)
         self.shape = self.placement.shape
@@ -122,7 +122,7 @@ class BlockElements(Elements):
         where = self.placement
         length = max(0, min(length, self.size - offset))
         if where.window:
-            return self._file.contents.read(where.number, where.offset + offset, length)
+            return self.file.contents.read(where.number, where.offset + offset, length)
         if not length:
             return b""
         shape, strides, item = where.shape, where.strides, where.item
@@ -131,14 +131,14 @@ class BlockElements(Elements):
         if item > _LARGE_ITEM:  # do not read elements as a whole: their bytes become one more axis
             shape, strides, item = (*shape, item), (*strides, 1), 1
         first, last = offset // item, -(-(offset + length) // item)
-        with self._file.scheduler.waiting():  # there may be a read for each element
+        with self.file.scheduler.waiting():  # there may be a read for each element
             gathered = gather(Strided(shape, strides, item, where.offset), (first, last), self._fetch)
         start = offset - first * item
         return gathered[start : start + length]
 
     def held(self) -> int:
         """See ``Elements``."""
-        return self._file.contents.size(self.placement.number)
+        return self.file.contents.size(self.placement.number)
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write into the block.  See ``Elements``."""
@@ -146,28 +146,31 @@ class BlockElements(Elements):
             super().write(offset, payload)
         if offset + len(payload) > self.size:
             raise NotPermittedError("the array cannot grow by a write; edit its shape in the tree first")
-        self._file.contents.write(self.placement.number, self.placement.offset + offset, payload)
+        self.file.contents.write(self.placement.number, self.placement.offset + offset, payload)
 
     def _fetch(self, offset: int, length: int) -> bytes:
-        with self._file.scheduler.resumed():
-            return read_bytes(self._file.contents.read(self.placement.number, offset, length))
+        with self.file.scheduler.resumed():
+            return read_bytes(self.file.contents.read(self.placement.number, offset, length))
 
 
 class OtherElements(Elements):
-    """Elements in the first block of another file, to which the source, a URI, refers; read-only."""
+    """Elements in the first block of another file, to which the source, a URI, refers; read-only.
+
+    ``inner``: the elements as those of that file.
+    """
 
     def __init__(self, other: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
-        self._inner = BlockElements(other, array._replace(source=0), rows_first=rows_first)
-        self.descr, self.shape = self._inner.descr, self._inner.shape
-        self.fortran, self.size = self._inner.fortran, self._inner.size
+        self.inner = BlockElements(other, array._replace(source=0), rows_first=rows_first)
+        self.descr, self.shape = self.inner.descr, self.inner.shape
+        self.fortran, self.size = self.inner.fortran, self.inner.size
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """See ``Elements``."""
-        return self._inner.read(offset, length)
+        return self.inner.read(offset, length)
 
     def held(self) -> int:
         """See ``Elements``."""
-        return self._inner.held()
+        return self.inner.held()
 
 
 def boxes(

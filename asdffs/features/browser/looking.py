@@ -1,7 +1,8 @@
 """A look at an array: few of its elements, their statistics, and a picture of them; thumbnails for notebooks.
 
 Of a large array every so-many-th element is read, so a look takes as long for 8 GiB as for 8 MiB; of a compressed
-block, the pieces that have them.  A picture has the first row at the bottom, as pictures of the sky have it.
+block, the pieces that have them.  Only ``statistics_at`` reads all elements, up to a limit.  A picture has the first
+row at the bottom, as pictures of the sky have it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from asdffs.document.opening import open_to_read
 from asdffs.errors import UsageError
 from asdffs.features.datasets.variables import Dataset, Variable, describe
 from asdffs.storage.urls import is_remote
-from asdffs.tree.paths import Path, format_path, parse_path
+from asdffs.tree.paths import Path, format_path, name_of, parse_path
 
 _ENDING: Final = ".asdf"
 
@@ -66,7 +66,7 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
         return xarray.Dataset(variables, attrs=_for_netcdf(found.attributes))
 
     def open_groups_as_dict(self, filename_or_obj: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
-        """Return a dataset for each mapping of the tree that has arrays, by its path: ``/``, ``/roman``.
+        """Return a dataset for each mapping of the tree that has arrays, by its path in a mount: ``/``, ``/roman``.
 
         ``settings``: as for ``open_dataset``.  Each dataset has the arrays and scalars of its mapping, and scalars of
         mappings in it that have no arrays.  Raises and warns as ``open_dataset``.
@@ -77,7 +77,7 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
         for path, names in groups.items():
             dataset = whole[[*names]].rename(names)
             dataset.attrs = attributes[path]
-            found["/" + "/".join(map(str, path))] = dataset
+            found["/" + "/".join(map(name_of, path))] = dataset
         return found
 
     def open_datatree(self, filename_or_obj: str | os.PathLike[str], **settings: Any) -> Any:
@@ -107,7 +107,7 @@ def _in_groups(
     places = {name: _place(path, {*paths.values()}) for name, path in paths.items()}
     groups = {path: dict[str, str]() for path in sorted(_with_parents(places.values()), key=len)}
     for name, place in places.items():
-        groups[place][name] = format_path(paths[name][len(place) :])
+        groups[place][name] = format_path(paths[name][len(place) :]).replace("/", "%2F")  # a name has no slash here
     found = {path: dict[str, Any]() for path in groups}
     for name, value in attributes.items():
         steps = parse_path(name)

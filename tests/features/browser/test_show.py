@@ -201,3 +201,17 @@ def test_a_mask_that_is_broadcast(tmp_path: Path) -> None:
     found = facts(tmp_path / "a.asdf", "x")
     assert (found["masked"], found["min"], found["max"], found["mean"]) == (2, 2, 4, 3)
     assert "2 masked" in show(tmp_path / "a.asdf", "x").out
+
+
+def test_of_a_source_on_a_server_few_elements_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although the file that names it is local."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    asdf.AsdfFile({"data": np.zeros((4000, 2000), "f4")}).write_to(tmp_path / "a.asdf")
+    with WebServer().running() as server:
+        url = server.put("/a.asdf", (tmp_path / "a.asdf").read_bytes())
+        array = f"{{source: '{url}', datatype: float32, byteorder: little, shape: [4000, 2000]}}"
+        (tmp_path / "b.asdf").write_bytes(tree_file(f"x: !core/ndarray-1.1.0 {array}\n", []))
+        host = url.partition("//")[2].partition("/")[0]
+        found = facts(tmp_path / "b.asdf", "x", "--size", 40, "--follow", host)
+        assert (found["elements"], found["read"]) == (8_000_000, 800)
+        assert server.sent < 3 << 20

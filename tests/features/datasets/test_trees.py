@@ -83,3 +83,13 @@ def test_netcdf_files(path: Path, engine: str) -> None:
     with xr.open_datatree(path.with_suffix(".tree.nc"), engine=engine) as again:
         assert set(again.groups) == set(tree.groups)
         assert again["/t/s"].values.tolist() == ["a", "b"]
+
+
+def test_keys_with_a_slash(tmp_path: Path) -> None:
+    """They are no other mapping than that with this key; names are as in a mount."""
+    tree = {"a/b": {"x": np.zeros(2)}, "a": {"b": {"x": np.ones(3)}, "c/d": np.arange(4)}}
+    asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
+    found = xr.open_datatree(tmp_path / "a.asdf", engine="asdffs")
+    assert found["/a%2Fb/x"].values.tolist() == [0, 0]
+    assert found["/a/b/x"].values.tolist() == [1, 1, 1]
+    assert found["/a"].dataset['"c%2Fd"'].values.tolist() == [0, 1, 2, 3]

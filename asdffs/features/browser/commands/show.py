@@ -27,7 +27,6 @@ from asdffs.document.arrays.html import size_of
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.features.browser import STRETCHES, USUAL_STRETCH
-from asdffs.storage.urls import is_remote
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path, name_of, parse_path
 
@@ -129,7 +128,7 @@ def _show(arguments: argparse.Namespace, document: Document, array: Array, name:
     look = look_at(array, index, rows, columns, mask)
     facts = _facts(arguments.file, array, name, look)
     if look.is_numeric:
-        facts |= _numbers(look.statistics() if is_remote(arguments.file) else statistics_at(array, look, mask))
+        facts |= _numbers(look.statistics() if array.is_remote else statistics_at(array, look, mask))
     if arguments.json:
         print(json.dumps(facts, indent=2, allow_nan=False))
     else:
