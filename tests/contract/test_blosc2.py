@@ -12,6 +12,7 @@ import asdf
 import blosc2
 import numpy as np
 import pytest
+from support.bls2 import library_with_bls2
 from support.codecs import Bytes
 from support.samples import odd_file
 
@@ -102,28 +103,9 @@ def test_a_block_is_read_and_written_again_in_its_layout(tmp_path: Path, kind: s
     assert codec.layout_of(Bytes(stored)) == codec.layout_of(Bytes(make(CONTENT)))
 
 
-class Compressor(asdf.extension.Compressor):
-    """As the source of asdf-compression has it; no release has yet."""
-
-    label = b"bls2"
-
-    def compress(self, data: memoryview, **kwargs: object) -> Iterator[bytes]:
-        yield blosc2.compress(data, **kwargs)
-
-    def decompress(self, data: Iterator[bytes], out: memoryview, **kwargs: object) -> int:
-        out[:] = blosc2.decompress(b"".join(data), **kwargs)
-        return out.nbytes
-
-
-class Extension(asdf.extension.Extension):
-    extension_uri = "asdf://example.org/bls2-1.0.0"
-    compressors = (Compressor(),)
-
-
 @pytest.fixture
 def with_bls2() -> Iterator[None]:
-    with asdf.config_context() as config:
-        config.add_extension(Extension())
+    with library_with_bls2():
         yield
 
 

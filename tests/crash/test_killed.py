@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import asdf
 import numpy as np
 import pytest
 from support import codecs
+from support.bls2 import library_with_bls2
 from support.contents import contents
 from support.filesystems import KINDS, filesystem
 from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, mounted, run
@@ -244,7 +245,7 @@ BLOCK_EDITS: dict[str, Callable[[Path], None]] = {
 }
 ALL = [(codec, edit) for codec in CODECS for edit in BLOCK_EDITS if edit != "append"]
 #: Unless deep each codec and each kind of work once or twice.
-CASES = [("none", "append"), *(ALL if DEEP else ALL[::4])]
+CASES = [("none", "append"), ("bls2", "overwrite"), ("bls2", "grow"), *(ALL if DEEP else ALL[::4])]
 
 
 def start(folder: Path, codec: str) -> bytes:
@@ -256,6 +257,13 @@ def start(folder: Path, codec: str) -> bytes:
     return path.read_bytes()
 
 
+@pytest.fixture
+def _library() -> Iterator[None]:
+    with library_with_bls2():
+        yield
+
+
+@pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize(("codec", "name"), CASES)
 def test_killed(tmp_path: Path, codec: str, name: str) -> None:
     (tmp_path / "files").mkdir()
