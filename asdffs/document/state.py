@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.dialects.base import Dialect
@@ -182,6 +182,11 @@ class FileState:
         """
         embedded = self._transaction.embedded
         return embedded.region(source) if embedded is not None and isinstance(source, str) else None
+
+    def units(self, source: int | str | None) -> Mapping[str, str]:
+        """Return the units that the file around the ASDF file states for such data (``Embedded.units``)."""
+        embedded = self._transaction.embedded
+        return embedded.units(source) if embedded is not None and isinstance(source, str) else {}
 
     def steady_region(self, source: int | str | None) -> Region | None:
         """Return the data as ``region``, but wait while bytes move within the file.

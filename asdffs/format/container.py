@@ -5,7 +5,7 @@ Pure: a container reads through a function, and describes changes as plans, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # every command reads a file, and few make a plan
@@ -73,6 +73,12 @@ class Embedded(Protocol):
         """Return the data to which the ``source`` of an array refers; None if it is not about this container.
 
         Raises ``InvalidArrayError`` if there are no such data.
+        """
+
+    def units(self, source: str) -> Mapping[str, str]:
+        """Return the units that the container states for the data to which ``source`` refers.
+
+        The unit of all elements is at the empty text; those of the columns of a table are at their names.
         """
 
 

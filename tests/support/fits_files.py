@@ -61,6 +61,9 @@ SECOND = np.arange(6, dtype=">i2").reshape(2, 3)
 DQ = np.arange(1200, dtype="u4").reshape(40, 30)
 SPECTRUM = np.array([(n / 2, n) for n in range(5)], [("wavelength", ">f8"), ("order", ">i2")])
 
+#: Those that the FITS headers state.
+UNITS = {"data": "MJy/sr", "wavelength": "um"}
+
 
 class Form(NamedTuple):
     """How the ASDF file is in the FITS file: as a table or an image, last or second, with or without CHECKSUM."""
@@ -84,6 +87,8 @@ def write_fits(path: Path, form: Form = PLAIN, tree: bytes = TREE) -> None:
         fits.ImageHDU(DQ, name="DQ"),
         fits.BinTableHDU(SPECTRUM, name="EXTRACT1D"),
     ]
+    parts[0].header["BUNIT"] = UNITS["data"]
+    parts[-1].columns["wavelength"].unit = UNITS["wavelength"]
     parts.insert(len(parts) if form.last else 0, extension(form.kind, tree))
     primary = fits.PrimaryHDU()
     primary.header["TELESCOP"] = ("JWST", "Telescope used to acquire the data")

@@ -8,7 +8,7 @@ the array in a mount does.  Implements the schema core/ndarray.  Threads: as for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import Branch
@@ -18,6 +18,7 @@ from asdffs.document.arrays.elements import BlockElements, Elements, OtherElemen
 from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
+from asdffs.document.arrays.units import units_of
 from asdffs.document.block import Block
 from asdffs.document.changes import content
 from asdffs.document.for_programs import serialized
@@ -101,6 +102,12 @@ class Array:
     def nbytes(self) -> int:
         """Number of bytes of all elements."""
         return self.size * self.dtype.itemsize
+
+    @property
+    @serialized
+    def units(self) -> Mapping[str, str]:
+        """The units that are stated: that of all elements at ``""``, those of fields of records at their names."""
+        return units_of(self._file, self.branch)
 
     @property
     @serialized

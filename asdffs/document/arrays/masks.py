@@ -6,6 +6,7 @@ Implements the property ``mask`` of the schema core/ndarray.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Scalar
@@ -99,6 +100,11 @@ class Mask(Array):
     """The mask of an array that the tree states as a value or by nulls.  ``find()`` returns the array's branch."""
 
     states_value = True
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """None: a mask has no unit."""
+        return {}
 
     def _stored(self) -> Location:
         raise NotPermittedError("the tree states it as a value")

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from asdffs.arrays.branch import Branch, is_quantity, shown_key
 from asdffs.arrays.outline import COLUMNS
 from asdffs.arrays.scalars import read_scalars
-from asdffs.arrays.units import unit_of
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.index import key_named
 from asdffs.document.arrays.masks import check_mask_shape
+from asdffs.document.arrays.units import units_of
 from asdffs.document.document import Document
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError, UsageError
@@ -137,11 +137,12 @@ class _Reader:
         return self._found
 
     def _add(self, place: Place) -> None:
-        array, attributes = self._document.arrays[place.path], dict(_attributes_of(place))
+        array, units = self._document.arrays[place.path], units_of(place.file, place.branch)
         steps = tuple(_steps(place)) or (_ROOT,)
         added = []
         for fields, dtype, shape in _fields_of(array.dtype):
-            one = Variable("", array, place.path, (*array.shape, *shape), dtype, fields, attributes=attributes)
+            one = Variable("", array, place.path, (*array.shape, *shape), dtype, fields)
+            one.attributes = dict(_attributes_of(place, units.get(fields[0] if fields else "", "")))
             self._put(one, (*steps, *fields), (*place.keys, *fields))
             added.append(one)
         if place.branch.masked or _MASK in place.branch.children:
@@ -186,11 +187,11 @@ def _steps(place: Place) -> Iterator[str | int]:
             yield key if child.label is None else child.label
 
 
-def _attributes_of(place: Place) -> Iterator[tuple[str, str]]:
-    """Yield the attributes of an array: the unit of its quantity, or what its column says about it."""
+def _attributes_of(place: Place, unit: str) -> Iterator[tuple[str, str]]:
+    """Yield the attributes of an array or a field of it: its ``unit``, and what its column says about it."""
     above = place.branches[-2] if len(place.branches) > 1 else place.branch
     column = above.label is not None
-    if unit := unit_of(place.branch):
+    if unit:
         yield "units", unit
     if column and "description" in above.scalars:
         yield "description", above.scalars["description"].text

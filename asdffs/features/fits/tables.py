@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.inline import read_values
-from asdffs.arrays.units import unit_of
 from asdffs.document.arrays.elements import Elements
 from asdffs.document.arrays.finding import elements_of
 from asdffs.document.arrays.masks import stated_mask
+from asdffs.document.arrays.units import units_of
 from asdffs.document.state import FileState
 from asdffs.features.fits.binary_table import Column, Rows, Table, columns_of, wider
 
@@ -51,7 +51,11 @@ class Tables:
         rows = Rows.of(elements, records=True)
         masked = branch.masked or "mask" in branch.children
         left = ["the mask of these records is not in this file"] if masked else []
-        return Table([rows], columns_of(rows.dtype), self._file.scheduler, left)
+        units = units_of(self._file, branch)
+        columns = [
+            dataclasses.replace(column, unit=units.get(column.path[0], "")) for column in columns_of(rows.dtype)
+        ]
+        return Table([rows], columns, self._file.scheduler, left)
 
     def of_columns(self, branch: Branch, *, masks: bool = True) -> Table:
         """Return the table at ``branch``.  Without ``masks`` its elements are as they are stored."""
@@ -68,7 +72,8 @@ class Tables:
                 left.append(f"the column {name} is not in this file")
             for title, data in found.items():
                 rows = self._rows(data, masks=masks)
-                columns += _columns(title, rows, data, column, len(sources))
+                unit = units_of(self._file, data).get("", "")
+                columns += _columns(title, rows, unit, column, len(sources))
                 sources.append(rows)
         left += [f"the column {name} is not in this file" for name in names.values()]
         return Table(sources, columns, self._file.scheduler, left)
@@ -88,12 +93,12 @@ class Tables:
         return {number: name for number, name in enumerate(listed) if isinstance(name, str)}
 
 
-def _columns(name: str, rows: Rows, data: Branch, column: Branch, source: int) -> list[Column]:
+def _columns(name: str, rows: Rows, unit: str, column: Branch, source: int) -> list[Column]:
     if rows.dtype.names:
         return columns_of(rows.dtype, source, shape=rows.shape)
     stated = column.scalars.get("description")
     dtype = rows.dtype if rows.mask is None else wider(rows.dtype)
-    return [Column(name, source, (), dtype, rows.shape, unit_of(data), stated.text if stated else "")]
+    return [Column(name, source, (), dtype, rows.shape, unit, stated.text if stated else "")]
 
 
 def _arrays(column: Branch, name: str) -> Iterator[tuple[str, Branch]]:

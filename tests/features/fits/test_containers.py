@@ -25,6 +25,7 @@ from support.fits_files import (
     SECOND,
     SPECTRUM,
     TREE,
+    UNITS,
     Form,
     embedded,
     others,
@@ -484,6 +485,7 @@ def test_regression_tile_compressed_images(tmp_path: Path, kind: str) -> None:
             found = document.arrays[name]
             assert np.array_equal(found[...], hdus[extension].data)
             assert np.array_equal(found[1:, ::2], hdus[extension].data[1:, ::2])
+            assert found.units == ({"": UNITS["data"]} if name == "data" else {})
         held = document.arrays["data"].elements()
         with document.edit():
             document.values["meta"]["observer"] = observer(5000)

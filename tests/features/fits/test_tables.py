@@ -16,6 +16,7 @@ from astropy.io import fits
 from astropy.table import MaskedColumn, QTable, Table
 from astropy.time import Time
 from astropy.utils.masked import Masked
+from support.fits_files import TREE, write_fits
 from support.mounts import mounted
 
 import asdffs
@@ -234,6 +235,21 @@ def test_odd_tables(tmp_path: Path) -> None:
         assert header(mount, "hdus", 2)["TFORM1"] == "1B"
         stated = header(mount, "hdus").cards["BUNIT"]
         assert (stated.value, stated.comment) == ("bananas", "of a tree")
+
+
+def test_units_of_the_fits_file_around_the_tree(tmp_path: Path) -> None:
+    """BUNIT of an image and TUNIT of a table; what the tree states comes first."""
+    path = tmp_path / "jw.fits"
+    write_fits(path, tree=TREE.replace(b"\nmeta:", b"\nmeta:\n  bunit_second: s", 1))
+    with mounted(path) as mount:
+        assert header(mount, "data", 0)["BUNIT"] == "MJy/sr"
+        assert header(mount, "second", 0)["BUNIT"] == "s"
+        assert "BUNIT" not in header(mount, "dq", 0)
+        found = shown(mount, "spectrum")
+    assert (found["wavelength"].unit, found["order"].unit) == (units.um, None)
+    with asdffs.open(path) as document:
+        known = {name: dict(document.arrays[name].units) for name in ("data", "second", "dq", "spectrum")}
+    assert known == {"data": {"": "MJy/sr"}, "second": {"": "s"}, "dq": {}, "spectrum": {"wavelength": "um"}}
 
 
 @pytest.mark.feature("datasets")

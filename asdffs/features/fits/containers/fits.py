@@ -164,11 +164,25 @@ class EmbeddedInFits(NamedTuple):
         """Return the data of the HDU to which ``fits:SCI,1`` or ``fits:2`` refers.  See ``Embedded``."""
         if not source.startswith(_PREFIX):
             return None
+        hdu = self._meant(source)
+        if hdu is None:
+            raise InvalidArrayError(f"its source is {source[:60]!r}, and the FITS file has no such extension")
+        return _region(hdu, self.whole)
+
+    def units(self, source: str) -> dict[str, str]:
+        """Return BUNIT, and TUNITn of each TTYPEn.  See ``Embedded``."""
+        hdu = self._meant(source) if source.startswith(_PREFIX) else None
+        if hdu is None:
+            return {}
+        header, names = hdu.header, {"BUNIT": ""}
+        if not header.flag("ZIMAGE"):  # else the columns are those of the compressed tiles
+            columns = range(1, min(header.integer("TFIELDS") or 0, _MOST_COLUMNS) + 1)
+            names |= {f"TUNIT{n}": name for n in columns if (name := header.text(f"TTYPE{n}"))}
+        return {name: unit for keyword, name in names.items() if (unit := header.text(keyword))}
+
+    def _meant(self, source: str) -> Hdu | None:
         name, _, version = source[len(_PREFIX) :].partition(",")
-        for hdu in self.hdus:
-            if _is_meant(hdu, name.strip(), version.strip()):
-                return _region(hdu, self.whole)
-        raise InvalidArrayError(f"its source is {source[:60]!r}, and the FITS file has no such extension")
+        return next((hdu for hdu in self.hdus if _is_meant(hdu, name.strip(), version.strip())), None)
 
 
 def _moved(hdu: Hdu, own: Hdu, growth: int) -> Hdu:

@@ -24,9 +24,9 @@ from asdffs.arrays.branch import Branch, home_of, is_fits
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
-from asdffs.arrays.units import unit_of
 from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
+from asdffs.document.arrays.units import units_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
@@ -224,7 +224,7 @@ class _Units:
             yield from self._images(branch)
 
     def _images(self, branch: Branch) -> Iterator[Unit]:
-        home, unit = home_of(branch), unit_of(branch)
+        home, unit = home_of(branch), units_of(self._document, branch).get("")
         image = Image(self._elements(branch))
         cards = [_CONFORMS, *image.cards(), _EXTENDS, *image.scaling()]
         units: list[Card] = [("BUNIT", unit, "")] if unit else []
