@@ -49,12 +49,19 @@ class Array:
 
     For this package: ``find()`` returns the branch of the array.  It is called at each use, because a commit may
     change the branch.  It raises ``KeyError`` if the tree has no such array any more.  ``gone``: whether this was so
-    at the last use.  ``name``: the path of the array in ``arrays`` of its file.
+    at the last use.  ``name``: the path of the array in ``arrays`` of its file.  ``mask()`` returns its mask.
     """
 
-    def __init__(self, file: FileState, find: Callable[[], Branch], name: str = "") -> None:
+    def __init__(
+        self,
+        file: FileState,
+        find: Callable[[], Branch],
+        name: str = "",
+        mask: Callable[[], Array | None] = lambda: None,
+    ) -> None:
         self._file = file
         self._name = name
+        self._mask = mask
         self._find = find
         self._last: Branch | None = None
         self._known: tuple[Any, Elements] | None = None
@@ -72,7 +79,7 @@ class Array:
         """Return what a notebook shows: facts, and a small picture.  Raises nothing about the file."""
         from asdffs.document.arrays.html import array_html
 
-        return array_html(self, self._name, near=not self._file.is_remote)
+        return array_html(self, self._name, self.mask, near=not self._file.is_remote)
 
     @property
     @serialized
@@ -108,6 +115,12 @@ class Array:
     def units(self) -> Mapping[str, str]:
         """The units that are stated: that of all elements at ``""``, those of fields of records at their names."""
         return units_of(self._file, self.branch)
+
+    @property
+    @serialized
+    def mask(self) -> Array | None:
+        """Its mask, an array of bools that are true where elements are missing; None if it has no mask."""
+        return self._mask()
 
     @property
     @serialized

@@ -14,15 +14,16 @@ from asdffs.printable import printable
 _LARGEST: Final = 256 << 20
 
 
-def array_html(array: Selectable, name: str, *, near: bool) -> str:
+def array_html(array: Selectable, name: str, mask: Selectable | None, *, near: bool) -> str:
     """Return a table of facts about ``array``, whose path is ``name``, beside a picture if it can have one.
 
-    ``near``: it is on this machine; others have no picture, because it would be downloaded for it.
+    ``mask``: that of the array.  ``near``: it is on this machine; others have no picture, because it would be
+    downloaded for it.
     """
     try:
         shape, dtype = array.shape, array.dtype
         pictures = registry.feature("browser") if near and array.nbytes <= _LARGEST else None
-        picture = "" if pictures is None else pictures.thumbnail_of(array)
+        picture = "" if pictures is None else pictures.thumbnail_of(array, mask)
     except (AsdffsError, OSError, ValueError) as err:
         return f"<div>{text(name)}: {text(str(err))}</div>"
     facts = {

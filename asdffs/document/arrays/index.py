@@ -64,7 +64,8 @@ class ArrayIndex(Mapping[str, "Array"]):
 
         file, keys, mask = self._keys(path)
         name = "/".join((*map(name_of, keys), *([_MASK] if mask else [])))
-        return (Mask if mask else Array)(file, file.linked_files.finder(file, keys), name)
+        hidden = f"{path}/{_MASK}" if path else _MASK
+        return (Mask if mask else Array)(file, file.linked_files.finder(file, keys), name, lambda: self.get(hidden))
 
     @serialized
     def __iter__(self) -> Iterator[str]:

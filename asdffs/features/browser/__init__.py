@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from asdffs.document.arrays.selection import Selectable
 
 #: How numbers become grey levels (``pictures``), as the page lists them.
-STRETCHES: Final = ("linear", "zscale", "asinh", "log")
+STRETCHES: Final = ("zscale", "linear", "asinh", "log")
 #: The stretch of a picture if none is chosen.
 USUAL_STRETCH: Final = STRETCHES[0]
 
 
-def thumbnail_of(array: Selectable) -> str:
+def thumbnail_of(array: Selectable, mask: Selectable | None) -> str:
     """See ``thumbnail``."""
     from asdffs.features.browser.looking import thumbnail  # it needs numpy
 
-    return thumbnail(array)
+    return thumbnail(array, mask)

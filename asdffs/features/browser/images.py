@@ -20,7 +20,7 @@ from asdffs.document.arrays.array import Array
 from asdffs.errors import AsdffsError, UsageError
 from asdffs.features.browser import STRETCHES
 from asdffs.features.browser.contents import view_of
-from asdffs.features.browser.looking import look_at, picture, real
+from asdffs.features.browser.looking import WHOLE, broadcast_at, look_at, picture
 from asdffs.features.browser.pictures import (
     GREY,
     coloured,
@@ -30,6 +30,7 @@ from asdffs.features.browser.pictures import (
     lengths,
     limits_of,
     png,
+    real,
 )
 from asdffs.features.browser.session import Session
 from asdffs.storage.backend import read_bytes
@@ -64,14 +65,16 @@ class Images:
         self._known_wcs = functools.lru_cache(_KEPT_WCS)(self._wcs_of)
 
     def facts(self, name: str, index: Sequence[int]) -> dict[str, Any]:
-        """Return what the page shows beside a picture: shape, datatype, statistics of a coarse look.
+        """Return what the page shows beside a picture: shape, datatype, unit, statistics.
 
         ``index``: the positions along the first axes.  Raises as ``look_at``, ``MissingValueError``.
         """
         with self._session.entered():
             array = self._session.array(name)
-            look = look_at(array, (*index, ...), _LOOK, _LOOK, self._session.mask(name))
+            whole = 0 if array.is_remote else WHOLE
+            look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask, whole=whole)
             found: dict[str, Any] = {"shape": array.shape, "dtype": str(array.dtype), "bytes": array.nbytes}
+            found["unit"] = array.units.get("", "")
             plane = lengths(look.asked, array.shape)
         found |= {"plane": plane, "read": look.values.size, "elements": look.total, "side": SIDE}
         if look.is_numeric:
@@ -89,15 +92,19 @@ class Images:
             raise UsageError("there is no such tile or stretch")
         with self._session.entered():
             array = self._session.array(name)
-            plane = self._plane(array, index)
-            values = self._read(array, plane, tile)
+            plane, mask = self._plane(array, index), array.mask
+            values = real(self._read(array, array.shape, plane, tile))
+            hidden = None if mask is None else self._read(mask, array.shape, plane, tile)
+        if hidden is not None:
+            values = np.where(hidden, np.nan, values)
         limits = self._known_limits(name, tuple(index), stretch, self._session.text()[1])
         return png(coloured(grey_levels(values, limits, stretch)[::-1], cmap))
 
     def curve(self, name: str, index: Sequence[int]) -> bytes:
         """Return the curve of an array of one axis, or of one line of it, as PNG."""
         with self._session.entered():
-            look = look_at(self._session.array(name), (*index, ...), *_CURVE)
+            array = self._session.array(name)
+            look = look_at(array, (*index, ...), *_CURVE, array.mask)
         if look.values.ndim != 1:
             raise UsageError("it has not one axis")
         return png(255 - picture(look, *_CURVE, "linear", GREY))
@@ -138,9 +145,10 @@ class Images:
         return plane
 
     @staticmethod
-    def _read(array: Array, plane: tuple[Any, ...], tile: Tile) -> np.ndarray[Any, Any]:
+    def _read(array: Array, shape: tuple[int, ...], plane: tuple[Any, ...], tile: Tile) -> np.ndarray[Any, Any]:
+        """Return the elements of a tile of ``array``, which is one of ``shape``, or its mask."""
         starts = iter((tile.row * SIDE * tile.step, tile.column * SIDE * tile.step))
-        counts = iter(lengths(plane, array.shape))
+        counts = iter(lengths(plane, shape))
         part = []
         for key in plane:
             if not isinstance(key, slice):
@@ -150,13 +158,14 @@ class Images:
             if start >= count:
                 raise UsageError("there is no such tile")
             part.append(slice(start, min(count, start + SIDE * tile.step), tile.step))
-        return real(np.asarray(array[tuple(part)]))
+        return broadcast_at(array, tuple(part), shape)
 
     def _limits_of(self, name: str, index: tuple[int, ...], stretch: str, version: str) -> tuple[float, float]:
         """Return what is black and white in all tiles of an image; ``version`` of the text."""
         with self._session.entered():
-            values = look_at(self._session.array(name), (*index, ...), _LOOK, _LOOK).values
-        return limits_of(real(values), stretch)
+            array = self._session.array(name)
+            look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask)
+        return limits_of(look.pixels(_LOOK, _LOOK, peak=False), stretch)
 
     def _wcs_of(self, name: str, version: str) -> Any:
         """Return the WCS of an array; None if it has none, or astropy is not installed.  ``version`` of the text."""

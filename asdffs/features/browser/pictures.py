@@ -7,7 +7,8 @@
 | asinh    | percentiles 1 and 99.9                           | faint differences larger than bright ones     |
 | log      | percentiles 1 and 99.9                           | faint differences much larger                 |
 
-zscale needs astropy.  Colours are those of the package cmap: colour maps of matplotlib, DS9 and others.
+zscale gives the numbers of astropy.  Colours are those of the package cmap: colour maps of matplotlib, DS9 and
+others.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ _ENDS: Final[Mapping[str, tuple[float, float]]] = {"linear": (1, 99), "asinh": (
 #: Softening of asinh, and exponent of log, as in DS9 and astropy.
 _ASINH: Final = 0.1
 _LOG: Final = 1000.0
+#: zscale: samples, the fewest that tell a line, rounds, standard deviations beyond which one is left out, contrast.
+_SAMPLES: Final = 1000
+_FEWEST: Final = 5
+_ROUNDS: Final = 5
+_FAR: Final = 2.5
+_CONTRAST: Final = 0.25
+#: The squares of larger numbers may be infinite.
+_LARGEST: Final = 1e100
 GREY = "gray"
 _INK: Final = 255
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
@@ -172,7 +181,7 @@ def _bars(
 def limits_of(values: np.ndarray[Any, Any], stretch: str = USUAL_STRETCH) -> tuple[float, float]:
     """Return the numbers that are shown black and white, of the finite elements, by the table above.
 
-    They are different, unless there are no two different elements.  Raises ``NotSupportedError`` without astropy.
+    They are different, unless there are no two different elements.
     """
     numbers = values.astype("f8")
     finite = numbers[np.isfinite(numbers)]
@@ -183,12 +192,28 @@ def limits_of(values: np.ndarray[Any, Any], stretch: str = USUAL_STRETCH) -> tup
 
 
 def _zscale(finite: np.ndarray[Any, Any]) -> tuple[float, float]:
-    try:
-        from astropy.visualization import ZScaleInterval
-    except ImportError as err:
-        raise NotSupportedError("zscale needs astropy, which is not installed", remedy=Remedy.INSTALL_SHOW) from err
-    low, high = ZScaleInterval().get_limits(finite)
-    return float(low), float(high)
+    """Return black and white by the algorithm of IRAF: a line through sorted samples, without those far from it."""
+    samples = np.sort(finite[:: max(1, finite.size // _SAMPLES)][:_SAMPLES])
+    low, high = float(samples[0]), float(samples[-1])
+    if max(-low, high) > _LARGEST:
+        return low, high
+    count, places = samples.size, np.arange(samples.size)
+    enough, near = max(_FEWEST, count // 2), np.ones(samples.size, bool)
+    line = np.zeros(2)
+    before = count + 1
+    for _ in range(_ROUNDS):
+        now = int(near.sum())
+        if now >= before or now < enough:
+            break
+        line = np.polyfit(places[near], samples[near], 1)
+        away = samples - np.polyval(line, places)
+        far = np.abs(away) > _FAR * away[near].std()
+        near = ~np.convolve(far | ~near, np.ones(max(1, count // 100), bool), "same")
+        before = now
+    if int(near.sum()) < enough:
+        return low, high
+    slope, middle, median = float(line[0]) / _CONTRAST, (count - 1) // 2, float(np.median(samples))
+    return max(low, median - (middle - 1) * slope), min(high, median + (count - middle) * slope)
 
 
 def grey_levels(
@@ -226,30 +251,70 @@ def coloured(levels: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     return found
 
 
-def curve(values: np.ndarray[Any, Any], limits: tuple[float, float], rows: int, columns: int) -> np.ndarray[Any, Any]:
+def curve(
+    values: np.ndarray[Any, Any],
+    mask: np.ndarray[Any, Any] | None,
+    limits: tuple[float, float],
+    rows: int,
+    columns: int,
+) -> np.ndarray[Any, Any]:
     """Return uint8 of ``rows`` and ``columns``: 255 on the curve, 0 elsewhere.  The first row is at the top.
 
     Each column has a line from the least to the greatest of its elements, and on to those of the column before, so
-    that no peak is lost.  NaN and infinite elements leave a gap.  ``limits``: the values at the bottom and top.
+    that no peak is lost.  NaN, infinite and masked elements leave a gap.  ``mask``: true for masked elements.
+    ``limits``: the values at the bottom and top.
     """
     image = np.zeros((rows, columns), "u1")
     low, high = limits
     # by halves, because the difference of the largest numbers is larger than a float can be
-    scaled = (values.astype("f8") / 2 - low / 2) / (high / 2 - low / 2 if high > low else 0.5) * (rows - 1)
-    heights = np.where(np.isfinite(scaled), scaled, np.nan).clip(0, rows - 1)
+    middle, height = low / 2, high / 2 - low / 2 if high > low else 0.5
     before: float | None = None
-    parts = np.array_split(heights, columns) if len(heights) >= columns else _wide(heights, columns)
-    for column, part in enumerate(parts):
-        known = part[np.isfinite(part)]
-        if not known.size:
+    hidden = [None] * columns if mask is None else _parts(mask, columns)
+    for column, (part, masked) in enumerate(zip(_parts(values, columns), hidden, strict=True)):
+        known = (part if masked is None else part[~masked]).astype("f8")
+        heights = ((known[np.isfinite(known)] / 2 - middle) / height * (rows - 1)).clip(0, rows - 1)
+        if not heights.size:
             before = None
             continue
-        first, last = known.min(), known.max()
+        first, last = heights.min(), heights.max()
         if before is not None:
             first, last = min(first, before), max(last, before)
         image[rows - 1 - round(float(last)) : rows - round(float(first)), column] = _INK
-        before = float(known[-1])
+        before = float(heights[-1])
     return image
+
+
+def _parts(values: np.ndarray[Any, Any], columns: int) -> list[np.ndarray[Any, Any]]:
+    """Return the elements for each column."""
+    return np.array_split(values, columns) if len(values) >= columns else _wide(values, columns)
+
+
+def cells(
+    values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None, side: int, *, peak: bool
+) -> np.ndarray[Any, Any]:
+    """Return the mean of the finite elements in each square of ``side`` elements, of an array of two axes.
+
+    With ``peak``, the greatest.  Where none is finite: infinity if there is one, else NaN.  ``mask``: true for
+    elements that are left out.
+    """
+    starts = np.arange(0, values.shape[1], side)
+    found = np.empty((-(-values.shape[0] // side), len(starts)))
+    for number, first in enumerate(range(0, values.shape[0], side)):
+        band = real(values[first : first + side]).astype("f8")
+        if mask is not None:
+            band[mask[first : first + side]] = np.nan
+        greatest = np.fmax.reduceat(np.fmax.reduce(band), starts)
+        finite = np.isfinite(band)
+        counts = np.add.reduceat(finite.sum(0), starts)
+        with np.errstate(over="ignore"):  # the sum of the largest numbers is infinite
+            means = np.add.reduceat(np.where(finite, band, 0).sum(0), starts) / np.maximum(counts, 1)
+        found[number] = greatest if peak else np.where(counts, means, greatest)
+    return found
+
+
+def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return ``values``, or the absolute values of complex numbers: what a picture shows."""
+    return np.abs(values) if values.dtype.kind == "c" else values
 
 
 def _wide(heights: np.ndarray[Any, Any], columns: int) -> list[np.ndarray[Any, Any]]:

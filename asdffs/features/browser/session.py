@@ -65,10 +65,6 @@ class Session:
         except KeyError as err:
             raise MissingValueError(f"{name}: there is no such array") from err
 
-    def mask(self, name: str) -> Array | None:
-        """Return the mask of the array ``name``, None if it has none; the document is entered."""
-        return self.document.arrays.get(f"{name}/mask" if name else "mask")
-
     def values(self) -> Values:
         """Return the values of the tree, which are parsed once for each version.  Raises ``InvalidTreeError``."""
         text, version = self.text()

@@ -9,6 +9,7 @@ import io
 
 import numpy as np
 import pytest
+from astropy.visualization import ZScaleInterval
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
@@ -16,6 +17,7 @@ from PIL import Image
 from asdffs.errors import UsageError
 from asdffs.features.browser import STRETCHES
 from asdffs.features.browser.pictures import (
+    cells,
     coarser,
     coloured,
     complete,
@@ -45,13 +47,57 @@ def test_another_reader_sees_the_pixels(shape: tuple[int, ...]) -> None:
 def test_limits_leave_out_a_few_very_bright_elements() -> None:
     values = np.arange(1000.0)
     values[0], values[500] = np.nan, 1e9
-    low, high = limits_of(values)
+    low, high = limits_of(values, "linear")
     assert 5 < low < 15
     assert 980 < high < 1000
     assert limits_of(np.full(5, 3)) == (3, 3)
     assert limits_of(np.array([np.nan, np.inf])) == (0, 1)
     assert limits_of(np.array([0] * 999 + [7])) == (0, 7)
-    assert limits_of(np.array([True, False])) == (0.01, 0.99)
+    assert limits_of(np.array([True, False])) == (0, 1)
+    assert limits_of(np.array([True, False]), "linear") == (0.01, 0.99)
+    assert limits_of(np.array([-1e308, 0, 1e308, 1e308, 1, 2])) == (-1e308, 1e308)
+
+
+@given(
+    st.integers(1, 3000),
+    st.sampled_from(["normal", "bright", "few", "ramp", "equal"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_zscale_is_that_of_astropy(size: int, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = {
+        "normal": lambda: rng.normal(100, 5, size),
+        "bright": lambda: np.where(rng.random(size) < 0.1, 1e6, rng.normal(size=size)),
+        "few": lambda: rng.integers(0, 3, size).astype(float),
+        "ramp": lambda: np.arange(float(size)),
+        "equal": lambda: np.full(size, 7.0),
+    }[kind]()
+    expected = ZScaleInterval().get_limits(values)
+    if expected[0] < expected[1]:
+        assert limits_of(values, "zscale") == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.booleans(), st.integers(0, 2**32 - 1))
+def test_cells_against_a_loop(rows: int, columns: int, side: int, peak: bool, seed: int) -> None:
+    """The mean or the greatest of the finite elements that are not masked."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(rows, columns)).astype(rng.choice(["f4", "f8", "i2", "c8"]))
+    if values.dtype.kind == "f":
+        values[rng.random(values.shape) < 0.3] = rng.choice([np.nan, np.inf, -np.inf])
+    mask = rng.random(values.shape) < 0.4 if seed % 2 else None
+    found = cells(values, mask, side, peak=peak)
+    assert found.shape == (-(-rows // side), -(-columns // side))
+    shown = np.abs(values).astype("f8") if values.dtype.kind == "c" else values.astype("f8")
+    for row, column in np.ndindex(found.shape):
+        place = (slice(row * side, (row + 1) * side), slice(column * side, (column + 1) * side))
+        cell = shown[place].ravel() if mask is None else shown[place][~mask[place]]
+        cell = cell[~np.isnan(cell)]
+        finite = cell[np.isfinite(cell)]
+        if peak:
+            expected = cell.max() if cell.size else np.nan
+        else:
+            expected = finite.mean() if finite.size else cell.max() if cell.size else np.nan
+        assert found[row, column] == pytest.approx(expected, rel=1e-5, abs=1e-12, nan_ok=True)
 
 
 def test_grey_levels() -> None:
@@ -86,15 +132,15 @@ def test_colours() -> None:
 def test_curves_lose_no_peak() -> None:
     values = np.zeros(10_000)
     values[[1234, 5000]] = 9, -3
-    image = curve(values, (-3, 9), 13, 100)
+    image = curve(values, None, (-3, 9), 13, 100)
     assert image.shape == (13, 100)
     assert image[0].nonzero()[0].tolist() == [12]
     assert image[12].nonzero()[0].tolist() == [50]
     assert image[:, 70].nonzero()[0].tolist() == [9]
-    few = curve(np.array([0.0, np.nan, 2.0]), (0, 2), 3, 9)
+    few = curve(np.array([0.0, np.nan, 2.0]), None, (0, 2), 3, 9)
     assert few[2, 0] == few[0, 8] == 255
     assert not few[:, 4].any()
-    assert curve(np.full(5, 3.0), (3, 3), 4, 5).any(axis=0).all()
+    assert curve(np.full(5, 3.0), None, (3, 3), 4, 5).any(axis=0).all()
 
 
 def test_statistics() -> None:

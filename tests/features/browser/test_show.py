@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import sys
 from pathlib import Path
@@ -17,6 +19,8 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.terminal import Terminal
 from support.web_server import WebServer
+
+import asdffs
 
 ROOT = Path(__file__).parents[3]
 IMAGE = np.add.outer(np.arange(400.0), np.arange(300.0)).astype(">f4")
@@ -151,6 +155,40 @@ def test_on_a_terminal(path: Path, tmp_path: Path) -> None:
     ) as terminal:
         terminal.see("▀")
         assert "min 0" in terminal.screen
+
+
+@pytest.mark.parametrize("peak", [False, True])
+def test_a_star_between_the_pixels_is_seen(peak: bool, tmp_path: Path) -> None:
+    """Of 64 elements for each pixel all count; every eighth one would miss it."""
+    sky = np.random.default_rng(3).normal(100, 1, (800, 800)).astype("f4")
+    sky[403, 405] = 1e4
+    asdf.AsdfFile({"x": sky}).write_to(tmp_path / "a.asdf")
+    words = ["x", "--size", 100, "--png", tmp_path / "a.png", *(["--peak"] if peak else [])]
+    assert show(tmp_path / "a.asdf", *words).code == 0
+    found = np.asarray(Image.open(tmp_path / "a.png"))
+    assert found.shape == (100, 100)
+    assert found[99 - 403 // 8, 405 // 8] == 255
+    assert (found == 255).sum() < 200
+
+
+def test_masked_elements_are_in_no_picture(tmp_path: Path) -> None:
+    values = np.full((8, 8), 5.0)
+    values[2, 3] = 1e6
+    values[6, 6] = 7
+    asdf.AsdfFile({"x": np.ma.masked_greater(values, 100), "c": np.ma.masked_greater(values[2], 100)}).write_to(
+        tmp_path / "a.asdf"
+    )
+    assert show(tmp_path / "a.asdf", "x", "--png", tmp_path / "a.png").code == 0
+    found = np.asarray(Image.open(tmp_path / "a.png"))
+    assert (found[1, 6], found[5, 3]) == (255, 0)  # the first row is at the bottom
+    assert show(tmp_path / "a.asdf", "c", "--png", tmp_path / "c.png", "--size", 8).code == 0
+    curve = np.asarray(Image.open(tmp_path / "c.png"))
+    assert curve[:, 3].sum() == 0  # a gap
+    assert (curve[:, [2, 4]].max(0) == 255).all()
+    with asdffs.open(tmp_path / "a.asdf") as document:
+        html = document.arrays["x"]._repr_html_()
+    picture = Image.open(io.BytesIO(base64.b64decode(html.partition("base64,")[2].partition('"')[0])))
+    assert np.asarray(picture)[1, 6] == 255
 
 
 def test_of_a_large_array_few_elements_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ The terminal draws by half blocks, sixel or the protocol of kitty, with the pack
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import json
 import logging
@@ -66,15 +67,16 @@ example:
   asdffs show s3://bucket/l2.asdf roman/dq --png dq.png --cmap viridis
 
 PATH is written as for asdffs get, or as in arrays/ of a mount.  The index behind it is that of numpy.  Of more than
-two axes the first plane is shown.  Of a large array, the picture has only some rows and columns, as many as it has
-pixels.  The statistics are of all elements up to 256 MiB in a local file, without those that are masked; of more, and
-of a remote file, they are those of the picture, "of a sample", and a larger --size reads more.  The first row is at
-the bottom.
+two axes the first plane is shown, with its first row at the bottom.  A pixel of the picture is the mean of its
+elements, and the statistics are of all elements, without those that are masked.  Of more than 256 MiB, and of a
+remote file, only some rows and columns are read, as many as the picture has pixels.  The statistics are then "of a
+sample", and a larger --size reads more.
 """
     add_file(parser)
     parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index")
     parser.add_argument("--png", metavar="OUT", help="write the picture to OUT")
     parser.add_argument("--stretch", choices=STRETCHES, default=USUAL_STRETCH, help="of grey")
+    parser.add_argument("--peak", action="store_true", help="a pixel is the greatest of its elements, not their mean")
     parser.add_argument("--cmap", metavar="NAME", default="gray", help="colour map, such as viridis (default: gray)")
     parser.add_argument("--size", metavar="N", type=int, default=1024, help="most pixels of a side (default: 1024)")
     parser.add_argument(
@@ -119,24 +121,26 @@ def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
 
 
 def _show(arguments: argparse.Namespace, document: Document, array: Array, name: str, index: tuple[Any, ...]) -> None:
-    from asdffs.features.browser.looking import look_at, picture, statistics_at  # it needs numpy
+    from asdffs.features.browser.looking import WHOLE, look_at, picture  # it needs numpy
     from asdffs.features.browser.pictures import png
 
+    drawn = functools.partial(picture, stretch=arguments.stretch, cmap=arguments.cmap, peak=arguments.peak)
     screen = _screen(arguments)
     rows, columns = (arguments.size, arguments.size) if screen is None else screen.size()
-    mask = document.arrays.get(f"{name}/mask" if name else "mask")
-    look = look_at(array, index, rows, columns, mask)
+    look = look_at(array, index, rows, columns, array.mask, whole=0 if array.is_remote else WHOLE)
     facts = _facts(arguments.file, array, name, look)
     if look.is_numeric:
-        facts |= _numbers(look.statistics() if array.is_remote else statistics_at(array, look, mask))
+        facts |= _numbers(look.statistics())
     if arguments.json:
         print(json.dumps(facts, indent=2, allow_nan=False))
     else:
         say(*_lines(facts, look))
     if arguments.png:
-        _write(arguments, png(picture(look, max(2, columns // 4), columns, arguments.stretch, arguments.cmap)))
+        if look.values.ndim == 1:
+            rows = max(2, columns // 4)
+        _write(arguments, png(drawn(look, rows, columns)))
     elif screen is not None and look.is_numeric and look.values.ndim and look.values.size:
-        pixels = picture(look, min(rows, _CURVE), columns, arguments.stretch, arguments.cmap)
+        pixels = drawn(look, min(rows, _CURVE) if look.values.ndim == 1 else rows, columns)
         screen.draw(png(pixels), *pixels.shape[:2])
 
 
