@@ -13,7 +13,7 @@ from asdffs.arrays.branch import Branch, Scalar
 from asdffs.arrays.inline import complex_of, inline_nulls
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.elements import Elements, MadeElements
-from asdffs.document.arrays.finding import Location
+from asdffs.document.arrays.finding import Location, elements_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AbandonedError, InvalidArrayError, NotPermittedError
@@ -119,6 +119,17 @@ class Mask(Array):
 
     def _make(self, branch: Branch) -> Elements:
         return stated_mask(self._file, branch, super()._make(branch))
+
+
+def mask_of(file: FileState, branch: Branch, elements: Elements) -> Elements | None:
+    """Return the mask of the array at ``branch``, which has these ``elements``; None if it has none.
+
+    Raises ``AsdffsError``, ``OSError``.
+    """
+    if branch.masked:
+        return stated_mask(file, branch, elements)
+    mask = branch.children.get("mask")
+    return None if mask is None or mask.array is None else elements_of(file, mask, rows_first=True)
 
 
 def stated_mask(file: FileState, branch: Branch, elements: Elements) -> Elements:

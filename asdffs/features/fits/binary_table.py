@@ -6,17 +6,16 @@ numpy late.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
 
-from asdffs.document.arrays.elements import Elements
+from asdffs.document.arrays.tables import Column, Rows, Table
 from asdffs.errors import InvalidArrayError
 from asdffs.features.fits.data import Card, as_fits, width_of, zero_of
 from asdffs.scheduling import Scheduler
-from asdffs.storage.backend import read_bytes
 
 #: Kind of numpy -> item size -> letter of TFORM.
 _WHOLE: Final = {1: "B", 2: "I", 4: "J", 8: "K"}
@@ -38,109 +37,42 @@ _WIDER: Final = {"i1": "i2", "u1": "i2", "u2": "i4", "u4": "i8"}
 _COMMENT: Final = 70
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one array.  ``shape``: of the array without its rows.  ``mask``: its mask, None if it has none."""
-
-    elements: Elements
-    dtype: Any
-    shape: tuple[int, ...]
-    mask: Elements | None = None
-
-    @classmethod
-    def of(cls, elements: Elements, *, records: bool) -> Rows:
-        """Return the table of ``elements`` that are records themselves, or a column of a table."""
-        import numpy as np
-
-        return cls(elements, np.dtype(elements.descr), () if records else elements.shape[1:])
-
-    @property
-    def count(self) -> int:
-        """How many."""
-        each = math.prod(self.shape)
-        return math.prod(self.elements.shape) // each if each else self.elements.shape[0]
-
-    @property
-    def row_size(self) -> int:
-        """Bytes of a row."""
-        return int(self.dtype.itemsize) * math.prod(self.shape)
-
-    def read(self, first: int, count: int) -> Any:
-        """Return an array of ``count`` rows from ``first``.  Raises ``AsdffsError``, ``OSError``."""
-        import numpy as np
-
-        each = self.row_size
-        raw = read_bytes(self.elements.read(first * each, count * each))
-        return np.frombuffer(raw, self.dtype).reshape(count, *self.shape) if each else np.zeros((count, 0), "S1")
-
-    def masked(self, first: int, count: int) -> Any:
-        """Return the mask of the rows that ``read`` returns, true where masked; None without a mask."""
-        import numpy as np
-
-        mask = self.mask
-        if mask is None:
-            return None
-        dtype, shape = np.dtype(mask.descr), self.elements.shape
-        if mask.shape != shape:
-            whole = np.frombuffer(read_bytes(mask.read(0, mask.size)), dtype).reshape(mask.shape) != 0
-            return np.broadcast_to(whole, shape)[first : first + count]
-        each = dtype.itemsize * math.prod(self.shape)
-        raw = read_bytes(mask.read(first * each, count * each))
-        return np.frombuffer(raw, dtype).reshape(count, *self.shape) != 0
+def _form(column: Column) -> str:
+    """Return TFORM."""
+    repeat = math.prod(column.shape)
+    if column.dtype.kind in "SU":
+        return f"{repeat * width_of(column.dtype)}A"
+    return f"{repeat}{_LETTERS[column.dtype.kind][column.dtype.itemsize]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: ``path`` of fields in the rows of source number ``source``."""
-
-    name: str
-    source: int
-    path: tuple[str, ...]
-    dtype: Any
-    shape: tuple[int, ...]
-    unit: str = ""
-    description: str = ""
-
-    @property
-    def size(self) -> int:
-        """Bytes in a row of the array, 0 for empty texts and axes."""
-        return int(self.dtype.itemsize) * math.prod(self.shape)
-
-    def form(self) -> str:
-        """TFORM."""
-        repeat = math.prod(self.shape)
-        if self.dtype.kind in "SU":
-            return f"{repeat * width_of(self.dtype)}A"
-        return f"{repeat}{_LETTERS[self.dtype.kind][self.dtype.itemsize]}"
-
-    def dimensions(self) -> str:
-        """TDIM, where there is more than one number, or text."""
-        axes = [str(n) for n in self.shape[::-1]]
-        if self.dtype.kind in "SU" and axes:
-            axes.insert(0, str(width_of(self.dtype)))
-        return f"({','.join(axes)})" if len(axes) > 1 else ""
-
-    def stored(self) -> Any:
-        """Return the dtype of its numbers in the file, with their shape."""
-        import numpy as np
-
-        if self.dtype.kind in "SU":
-            return np.dtype((f"S{width_of(self.dtype)}", self.shape))
-        return np.dtype((as_fits(np.zeros(0, self.dtype)).dtype, self.shape))
+def _dimensions(column: Column) -> str:
+    """Return TDIM, where there is more than one number, or text."""
+    axes = [str(n) for n in column.shape[::-1]]
+    if column.dtype.kind in "SU" and axes:
+        axes.insert(0, str(width_of(column.dtype)))
+    return f"({','.join(axes)})" if len(axes) > 1 else ""
 
 
-class Table:
-    """Rows of columns.  ``size``: in bytes, without filling.  ``left``: sentences about what is not in it.
+def _stored(column: Column) -> Any:
+    """Return the dtype of its numbers in the file, with their shape."""
+    import numpy as np
+
+    if column.dtype.kind in "SU":
+        return np.dtype((f"S{width_of(column.dtype)}", column.shape))
+    return np.dtype((as_fits(np.zeros(0, column.dtype)).dtype, column.shape))
+
+
+class BinaryTable:
+    """A ``table`` in FITS.  ``size``: in bytes, without filling.
 
     ``room``: the number of cards that are known only when the elements were read.  Raises ``InvalidArrayError`` for
     unequal columns.
     """
 
-    def __init__(
-        self, sources: Sequence[Rows], columns: Sequence[Column], scheduler: Scheduler, left: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, table: Table, scheduler: Scheduler) -> None:
         import numpy as np
 
+        sources, columns = table.sources, [_wide(column, table.sources[column.source]) for column in table.columns]
         counts = {source.count for source in sources}
         if any(source.row_size > _LONGEST_ROW for source in sources):
             raise InvalidArrayError(f"a row of it has more than {_LONGEST_ROW >> 20} MiB; read the .npy")
@@ -152,13 +84,13 @@ class Table:
         self.columns = columns
         self._count = counts.pop() if counts else 0
         self._filled = [(n, column) for n, column in enumerate(columns) if column.size]  # an empty text has no bytes
-        self._row = np.dtype([(f"c{n}", column.stored()) for n, column in self._filled])
+        self._row = np.dtype([(f"c{n}", _stored(column)) for n, column in self._filled])
         self.size = self._row.itemsize * self._count
-        self._scheduler, self._left = scheduler, left
+        self._scheduler, self._left = scheduler, table.left
         masked = [n for n, column in self._filled if column.dtype.kind in "iu" and sources[column.source].mask]
         self._integers = masked
         continued = sum(len(_printable(column.description)) > _LONGEST_NAME // 2 for column in columns)
-        self.room = len(masked) + len(left) + 2 * continued
+        self.room = len(masked) + len(table.left) + 2 * continued
 
     @functools.cached_property
     def _nulls(self) -> dict[int, int | None]:
@@ -194,7 +126,7 @@ class Table:
 
         Called without the main lock.
         """
-        told = [*self._left]
+        told = [f"{what} is not in this file" for what in self._left]
         cards: list[Card] = []
         for number, null in self._nulls.items():
             if null is None:
@@ -219,12 +151,12 @@ class Table:
         """Yield the cards of each column."""
         for number, column in enumerate(self.columns, 1):
             yield f"TTYPE{number}", _fitting(column.name, number), ""
-            yield f"TFORM{number}", column.form(), _UNICODE if column.dtype.kind == "U" else ""
+            yield f"TFORM{number}", _form(column), _UNICODE if column.dtype.kind == "U" else ""
             if zero_of(column.dtype):
                 yield f"TSCAL{number}", 1, ""
                 yield f"TZERO{number}", zero_of(column.dtype), ""
-            if column.dimensions():
-                yield f"TDIM{number}", column.dimensions(), ""
+            if _dimensions(column):
+                yield f"TDIM{number}", _dimensions(column), ""
             if column.unit:
                 yield f"TUNIT{number}", column.unit, ""
             if column.description:
@@ -243,10 +175,7 @@ class Table:
         known = [source.read(first, last - first) for source in self._sources]
         masks = [source.masked(first, last - first) for source in self._sources]
         for number, column in self._filled:
-            found = known[column.source]
-            for name in column.path:
-                found = found[name]
-            stored = as_fits(found.astype(column.dtype, copy=False))
+            stored = as_fits(column.of(known[column.source]).astype(column.dtype, copy=False))
             rows[f"c{number}"] = self._masked(number, stored, masks[column.source])
         start = offset - first * each
         raw: bytes = rows.tobytes()
@@ -270,24 +199,13 @@ class Table:
         return {"b": 0, "S": b"", "U": b""}.get(dtype.kind, math.nan)
 
 
-def columns_of(dtype: Any, source: int = 0, above: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> list[Column]:
-    """Yield the columns of records of ``dtype``; fields of records within them get names with dots."""
-    found: list[Column] = []
-    for name in dtype.names:
-        base, sub = dtype[name].subdtype or (dtype[name], ())
-        path, axes = (*above, name), shape + sub
-        if base.names:
-            found += columns_of(base, source, path, axes)
-        else:
-            found.append(Column(".".join(path), source, path, base, axes))
-    return found
-
-
-def wider(dtype: Any) -> Any:
-    """Return the dtype of a masked column whose elements have ``dtype``."""
+def _wide(column: Column, rows: Rows) -> Column:
+    """Return a column with the dtype that it has in FITS: a wider one if it is masked."""
+    if rows.mask is None or column.path:
+        return column
     import numpy as np
 
-    return np.dtype(_WIDER.get(dtype.str[1:], dtype))
+    return dataclasses.replace(column, dtype=np.dtype(_WIDER.get(column.dtype.str[1:], column.dtype)))
 
 
 def _printable(text: str) -> str:

@@ -26,11 +26,13 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
 from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
+from asdffs.document.arrays.masks import mask_of
+from asdffs.document.arrays.tables import is_records, is_table, table_at
 from asdffs.document.arrays.units import units_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
-from asdffs.features.fits.binary_table import Table
+from asdffs.features.fits.binary_table import BinaryTable
 from asdffs.features.fits.cards import (
     BLOCK,
     ROOM,
@@ -44,11 +46,9 @@ from asdffs.features.fits.cards import (
     wcs_of,
 )
 from asdffs.features.fits.data import Card, Image, is_image
-from asdffs.features.fits.tables import Tables, mask_of
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
 
-_TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")
 _CONFORMS: Final[Card] = ("SIMPLE", True, "conforms to FITS standard")
 _EMPTY: Final[list[Card]] = [("BITPIX", 8, ""), ("NAXIS", 0, "")]
@@ -65,7 +65,7 @@ class Unit:
     """
 
     cards: list[Card]
-    data: Image | Table | None = None
+    data: Image | BinaryTable | None = None
     offered: list[Card] = field(default_factory=list)
     stated: bytes | None = None
     late: Callable[[], list[Card]] = list
@@ -94,7 +94,7 @@ class Unit:
 
         So does one of the rows of a table: with the header it is found what stands for masked elements.
         """
-        needed = offset < self.header_size or isinstance(self.data, Table)
+        needed = offset < self.header_size or isinstance(self.data, BinaryTable)
         return needed and "header" not in vars(self)
 
     def read(self, offset: int, length: int) -> bytes | Extent:
@@ -204,7 +204,6 @@ class _Units:
 
     def __init__(self, document: FileState) -> None:
         self._document = document
-        self._tables = Tables(document)
 
     def of(self, branch: Branch) -> Iterator[Unit]:
         """Return all units.  Raises ``AsdffsError``, ``OSError``."""
@@ -216,10 +215,10 @@ class _Units:
                 yield self._stated(unit, first=number == 0)
         elif branch.array is None:
             yield Unit(_PRIMARY)
-            yield self._table_unit(self._tables.of_columns(branch), metadata_of(branch))
-        elif _is_records(branch.array):
+            yield self._table_unit(self._table(branch), metadata_of(branch))
+        elif is_records(branch.array):
             yield Unit(_PRIMARY)
-            yield self._table_unit(self._tables.of_records(branch), metadata_of(home_of(branch)))
+            yield self._table_unit(self._table(branch), metadata_of(home_of(branch)))
         else:
             yield from self._images(branch)
 
@@ -254,9 +253,12 @@ class _Units:
         elements = mask_of(self._document, branch, self._elements(branch))
         return Image(elements) if elements is not None and is_image(elements) else None
 
-    def _table_unit(self, table: Table, offered: list[Card]) -> Unit:
+    def _table_unit(self, table: BinaryTable, offered: list[Card]) -> Unit:
         cards = [("XTENSION", "BINTABLE", ""), *table.cards(), *table.column_cards()]
         return Unit(cards, table, offered, late=table.late_cards, room=table.room)
+
+    def _table(self, branch: Branch, *, masks: bool = True) -> BinaryTable:
+        return BinaryTable(table_at(self._document, branch, masks=masks), self._document.scheduler)
 
     def _values(self, listed: Branch) -> Any:
         """Return the values of a list in the tree."""
@@ -274,10 +276,10 @@ class _Units:
         cards = [_as_card(entry, unit.line) for entry in (self._values(header) if header is not None else ())]
         known = {card[0]: card[1] for card in cards}
         data = self._stated_data(unit, zero=bool(known.get("BZERO")))
-        kind = "BINTABLE" if isinstance(data, Table) else "IMAGE"
+        kind = "BINTABLE" if isinstance(data, BinaryTable) else "IMAGE"
         start: Card = ("SIMPLE", True, "") if first else ("XTENSION", kind, "")
         needed = [start, *(_EMPTY if data is None else data.cards())]
-        if isinstance(data, Table):
+        if isinstance(data, BinaryTable):
             needed += data.column_cards()
         elif not first:
             needed += _COUNTS
@@ -288,14 +290,14 @@ class _Units:
         with self._document.scheduler.waiting():
             return Unit([], data, stated=stated_header(ordered))
 
-    def _stated_data(self, unit: Branch, *, zero: bool) -> Image | Table | None:
+    def _stated_data(self, unit: Branch, *, zero: bool) -> Image | BinaryTable | None:
         data = unit.children.get("data")
         if data is None:
             return None
         if data.array is None:
-            return self._tables.of_columns(data, masks=False)  # the stated header says what is missing
-        if _is_records(data.array):
-            return self._tables.of_records(data)
+            return self._table(data, masks=False)  # the stated header says what is missing
+        if is_records(data.array):
+            return self._table(data)
         elements = self._elements(data)
         if not is_image(elements):
             raise InvalidArrayError("its data is no array that FITS knows", line=data.line)
@@ -345,11 +347,6 @@ def _is_image(array: Ndarray) -> bool:
     return isinstance(array.datatype, str) and _NUMBERS.fullmatch(array.datatype) is not None and bool(axes)
 
 
-def _is_records(array: Ndarray) -> bool:
-    datatype = array.datatype
-    return isinstance(datatype, list) and bool(datatype) and datatype[0] not in ("ascii", "ucs4")
-
-
 class Fits:
     """See ``ArrayFormat``."""
 
@@ -366,8 +363,8 @@ class Fits:
         if not branch.holds:
             return False
         if branch.array is not None:
-            return _is_image(branch.array) or _is_records(branch.array)
-        return is_fits(branch.tag) or _TABLE.fullmatch(branch.tag) is not None
+            return _is_image(branch.array) or is_records(branch.array)
+        return is_fits(branch.tag) or is_table(branch)
 
 
 PLUGIN = Fits()
