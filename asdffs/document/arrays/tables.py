@@ -60,7 +60,8 @@ class Rows:
 
         each = self.row_size
         raw = read_bytes(self.elements.read(first * each, count * each))
-        return np.frombuffer(raw, self.dtype).reshape(count, *self.shape) if each else np.zeros((count, 0), "S1")
+        shape = (count, *self.shape)
+        return np.frombuffer(raw, self.dtype).reshape(shape) if each else np.zeros(shape, self.dtype)
 
     def masked(self, first: int, count: int) -> Any:
         """Return the mask of the rows that ``read`` returns, true where masked; None without a mask."""

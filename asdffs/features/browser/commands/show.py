@@ -1,4 +1,4 @@
-"""``asdffs show FILE [PATH[SLICE]]``: statistics and a picture of an array.
+"""``asdffs show FILE [PATH[SLICE]]``: statistics and a picture of an array, the rows of a table, or a value.
 
 The terminal draws by half blocks, sixel or the protocol of kitty, with the package textual-image.
 """
@@ -6,36 +6,39 @@ The terminal draws by half blocks, sixel or the protocol of kitty, with the pack
 from __future__ import annotations
 
 import argparse
+import csv
 import functools
 import io
 import json
 import logging
-import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
+from asdffs.arrays.branch import Branch
 from asdffs.cli.arguments import add_file, add_json, add_remote
 from asdffs.cli.outputs import write_out
-from asdffs.cli.printing import say
+from asdffs.cli.printing import Rows, print_json, say
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import ExitCode, sentence_of
 from asdffs.cli.trees import print_outline
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
+from asdffs.document.arrays.tables import Column, is_records, is_table, table_at
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.features.browser import STRETCHES, USUAL_STRETCH
-from asdffs.tree.lookups import Values
-from asdffs.tree.paths import Path, name_of, parse_path
+from asdffs.features.browser.naming import find_array, format_index
+from asdffs.tree.lookups import Values, short
+from asdffs.tree.paths import format_path, parse_path
 
 if TYPE_CHECKING:
     from asdffs.features.browser.looking import Look
     from asdffs.features.browser.pictures import Statistics
 
-SUMMARY: Final = "statistics and a picture of an array"
+SUMMARY: Final = "statistics and a picture of an array, or the rows of a table"
 logger = logging.getLogger(__name__)
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
@@ -51,10 +54,6 @@ _FINE: Final = (480, 640)
 _CLASSES: Final = {"half": "HalfcellImage", "sixel": "SixelImage", "kitty": "TGPImage"}
 #: Lines that stay free for the statistics and the prompt.
 _RESERVED: Final = 10
-_INDEX: Final = re.compile(r"(.*)\[([^\[\]]*)\]", re.DOTALL)
-_NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
-#: What a quantity calls its array.
-_VALUE: Final = "value"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +63,7 @@ example:
   asdffs show l2.asdf                             the outline, with the shapes of arrays
   asdffs show l2.asdf roman.data                  statistics and a picture
   asdffs show l2.asdf 'roman.data[0, 100:200, ::2]' --stretch zscale
+  asdffs show catalog.asdf sources --columns ra,dec,flux --csv > sources.csv
   asdffs show s3://bucket/l2.asdf roman/dq --png dq.png --cmap viridis
 
 PATH is written as for asdffs get, or as in arrays/ of a mount.  The index behind it is that of numpy.  Of more than
@@ -71,12 +71,15 @@ two axes the first plane is shown, with its first row at the bottom.  A pixel of
 elements, and the statistics are of all elements, without those that are masked.  Of more than 256 MiB, and of a
 remote file, only some rows and columns are read, as many as the picture has pixels.  The statistics are then "of a
 sample", and a larger --size reads more.
+
+Of a table, and of an array of records, the first and last rows are printed; --csv prints all.  Masked cells are -- for
+people, and empty in CSV.
 """
     add_file(parser)
-    parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index")
+    parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index; or a table")
     parser.add_argument("--png", metavar="OUT", help="write the picture to OUT")
     parser.add_argument("--stretch", choices=STRETCHES, default=USUAL_STRETCH, help="of grey")
-    parser.add_argument("--peak", action="store_true", help="a pixel is the greatest of its elements, not their mean")
+    parser.add_argument("--peak", action="store_true", help="a pixel is the greatest of its elements")
     parser.add_argument("--cmap", metavar="NAME", default="gray", help="colour map, such as viridis (default: gray)")
     parser.add_argument("--size", metavar="N", type=int, default=1024, help="most pixels of a side (default: 1024)")
     parser.add_argument(
@@ -85,6 +88,9 @@ sample", and a larger --size reads more.
         default="auto",
         help="how the terminal draws (default: auto)",
     )
+    parser.add_argument("--rows", metavar="N", type=int, default=20, help="most rows of a table (default: 20)")
+    parser.add_argument("--columns", metavar="NAME,...", help="only these columns of a table")
+    parser.add_argument("--csv", action="store_true", help="print all rows of a table as CSV")
     parser.add_argument("--force", action="store_true", help="replace OUT")
     add_json(parser)
     add_remote(parser)
@@ -94,18 +100,28 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what is asked for; return 0.  Raises ``AsdffsError``, ``OSError``."""
     if not 1 <= arguments.size <= _LARGEST:
         raise UsageError(f"--size {arguments.size}: give pixels from 1 to {_LARGEST}")
+    if arguments.rows < 1:
+        raise UsageError(f"--rows {arguments.rows}: give a number from 1 on")
     with closing(open_to_read(arguments.file, arguments)) as document, document.scheduler.entered():
-        found = _find_array(document, arguments.path) if arguments.path else None
-        if found is None:
-            _print_outline(arguments, document)
-            return int(ExitCode.OK)
-        array, name, index = found
         try:
-            _show(arguments, document, array, name, index)
+            _show(arguments, document)
         except AsdffsError as err:
             err.path = err.path or document.path
             raise
     return int(ExitCode.OK)
+
+
+def _show(arguments: argparse.Namespace, document: Document) -> None:
+    found = find_array(document, arguments.path) if arguments.path else None
+    table = _table(document, arguments.path, found) if arguments.path and not arguments.png else None
+    if table is not None:
+        _print_table(arguments, document, table)
+    elif arguments.csv or arguments.columns:
+        raise UsageError(f"{arguments.path or 'the tree'}: is no table; name one, such as those in 'asdffs info'")
+    elif found is not None:
+        _show_array(arguments, *found)
+    else:
+        _print_outline(arguments, document)
 
 
 def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
@@ -117,10 +133,68 @@ def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
     node = values.find(path) if path else values.root()
     if node is None:
         raise MissingValueError(values.missing(path), path=document.path)
-    print_outline(node)
+    if isinstance(node.value, (dict, list)):
+        print_outline(node)
+    else:
+        say(short(node))
 
 
-def _show(arguments: argparse.Namespace, document: Document, array: Array, name: str, index: tuple[Any, ...]) -> None:
+def _table(document: Document, text: str, found: tuple[Array, str, tuple[Any, ...]] | None) -> Branch | None:
+    """Return the table, or the array of records, that ``text`` means as a whole; None if it means none."""
+    if found is not None:
+        array, _, index = found
+        branch = array.branch
+        return branch if branch.array is not None and is_records(branch.array) and not index else None
+    try:
+        branch = document.outlines.branch(parse_path(text))
+    except (KeyError, UsageError):
+        return None
+    return branch if is_table(branch) else None
+
+
+def _print_table(arguments: argparse.Namespace, document: Document, branch: Branch) -> None:
+    """Print rows of a table.  Raises ``UsageError`` for a column that it does not have."""
+    from asdffs.features.browser.cells import Cells  # it needs numpy
+
+    table = table_at(document, branch)
+    columns = _chosen(table.columns, arguments)
+    cells = Cells(table, columns)
+    name = format_path(branch.path) or "."
+    if arguments.json:
+        listed = [_column_facts(one) for one in columns]
+        print_json({"file": arguments.file, "path": name, "rows": cells.count, "columns": listed})
+    elif arguments.csv:
+        writer = csv.writer(Rows(), lineterminator="\n")
+        writer.writerow([one.name for one in columns])
+        writer.writerows(cells.csv())
+    else:
+        say(f"{name}: {_count(cells.count, 'row')}, {_count(len(table.columns), 'column')}")
+        width = shutil.get_terminal_size().columns - 2 if sys.stdout.isatty() else _LONGEST
+        say(*(f"  {line}" for line in cells.lines(arguments.rows, width)))
+        say(*(f"  {what} is not shown" for what in table.left))
+
+
+def _column_facts(column: Column) -> dict[str, Any]:
+    facts = {"name": column.name, "dtype": str(column.dtype), "shape": list(column.shape)}
+    return {**facts, "unit": column.unit, "description": column.description}
+
+
+def _chosen(columns: Sequence[Column], arguments: argparse.Namespace) -> Sequence[Column]:
+    if not arguments.columns:
+        return columns
+    known = {one.name: one for one in columns}
+    names = next(csv.reader([arguments.columns]))
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--columns: there is no column {name!r}; there are {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
+
+
+def _show_array(arguments: argparse.Namespace, array: Array, name: str, index: tuple[Any, ...]) -> None:
     from asdffs.features.browser.looking import WHOLE, look_at, picture  # it needs numpy
     from asdffs.features.browser.pictures import png
 
@@ -176,9 +250,10 @@ def _facts(file: str, array: Array, name: str, look: Look) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "file": file,
         "path": name,
-        "index": _format_index(look.asked),
+        "index": format_index(look.asked),
         "shape": list(array.shape),
         "dtype": str(array.dtype),
+        "unit": array.units.get("", ""),
         "bytes": array.nbytes,
         "elements": look.total,
         "read": look.values.size,
@@ -195,7 +270,8 @@ def _numbers(seen: Statistics) -> dict[str, Any]:
 def _lines(facts: dict[str, Any], look: Look) -> Iterator[str]:
     shape = " x ".join(map(str, facts["shape"])) or "one element"
     dtype = look.values.dtype.newbyteorder("=")
-    yield f"{facts['path'] or '.'}{facts['index']}: {shape} {dtype}, {size_of(facts['bytes'])}"
+    unit = f", unit {facts['unit']}" if facts["unit"] else ""
+    yield f"{facts['path'] or '.'}{facts['index']}: {shape} {dtype}, {size_of(facts['bytes'])}{unit}"
     if facts["read"] < facts["elements"]:
         counts = f"{facts['read']:,} of {facts['elements']:,} elements"
         yield f"  of a sample: {counts}, every {look.step}th along each axis"
@@ -253,68 +329,3 @@ class _Screen:
         place = {"width": columns, "height": -(-rows // 2)} if self._half else {}
         console = Console(file=sys.stdout, force_terminal=True, color_system="truecolor", width=max(80, columns))
         console.print(self._image(io.BytesIO(raw), **place))
-
-
-def _find_array(document: Document, text: str) -> tuple[Array, str, tuple[Any, ...]] | None:
-    """Return the array that ``text`` means, its path, and the index behind it; None if it means no array.
-
-    ``text``: a path as in ``document.arrays`` or as for ``asdffs get``, and perhaps an index as in numpy.  The number
-    of an item of a list comes first: of ``a[0]``, the array in the list, if there is one.  Raises ``UsageError``.
-    """
-    found = _named(document, text)
-    if found is not None:
-        return *found, ()
-    parts = _INDEX.fullmatch(text)
-    if parts is None:
-        return None
-    found = _named(document, parts[1])
-    return None if found is None else (*found, _parse_index(parts[2]))
-
-
-def _named(document: Document, text: str) -> tuple[Array, str] | None:
-    """Return the array at a path, or the value of the quantity there."""
-    try:
-        dotted: Path | None = parse_path(text)
-    except UsageError:
-        dotted = None
-    names = [text.strip("/"), *(["/".join(map(name_of, dotted))] if dotted is not None else [])]
-    for name in names:
-        for whole in (name, f"{name}/{_VALUE}" if name else _VALUE):
-            try:
-                return document.arrays[whole], whole
-            except KeyError:
-                continue
-    return None
-
-
-def _parse_index(text: str) -> tuple[Any, ...]:
-    """Return an index of integers, slices and ``...``, as numpy writes it.  Raises ``UsageError``."""
-    return tuple(_key(part.strip(), text) for part in text.split(",")) if text.strip() else ()
-
-
-def _key(part: str, text: str) -> Any:
-    if part == "...":
-        return Ellipsis
-    ends = part.split(":")
-    if len(ends) > 3 or not all(not end.strip() or _NUMBER.fullmatch(end.strip()) for end in ends):
-        raise UsageError(f"[{text}]: give integers, slices such as 10:20 or ::2, and ..., with commas between them")
-    numbers = [int(end) if end.strip() else None for end in ends]
-    if len(ends) == 1:
-        if numbers[0] is None:
-            raise UsageError(f"[{text}]: there is nothing between two commas")
-        return numbers[0]
-    if len(ends) == 3 and numbers[2] == 0:
-        raise UsageError(f"[{text}]: a step cannot be 0")
-    return slice(*numbers)
-
-
-def _format_index(index: tuple[Any, ...]) -> str:
-    """Return an index as it is typed, ``[0, 10:20]``; empty for an empty one."""
-    return f"[{', '.join(map(_typed, index))}]" if index else ""
-
-
-def _typed(key: Any) -> str:
-    if not isinstance(key, slice):
-        return "..." if key is Ellipsis else str(key)
-    ends = ["" if end is None else str(end) for end in (key.start, key.stop)]
-    return ":".join(ends) if key.step in (None, 1) else ":".join((*ends, str(key.step)))
