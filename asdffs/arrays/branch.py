@@ -25,6 +25,7 @@ _FARTHEST: Final = 100
 _QUANTITY: Final = re.compile(
     r".*[:/](unit/quantity|coordinates/(angle|longitude|latitude|spectralcoord|spectral_coord))-[\d.]+"
 )
+_TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 
 
@@ -315,6 +316,11 @@ class References:
 def is_fits(tag: str) -> bool:
     """Return whether ``tag`` is that of ``fits/fits``: a list of header/data units, which may have no arrays."""
     return _FITS.fullmatch(tag) is not None
+
+
+def is_table(branch: Branch) -> bool:
+    """Return whether ``branch`` has columns, by its tag."""
+    return _TABLE.fullmatch(branch.tag) is not None
 
 
 def is_quantity(branch: Branch) -> bool:

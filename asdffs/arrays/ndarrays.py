@@ -56,6 +56,12 @@ class Ndarray(NamedTuple):
         """True if its elements are in pieces of the file, each described by itself, so it has no ``source``."""
         return self.chunked is not None or self.starts is not None
 
+    @property
+    def has_records(self) -> bool:
+        """True if its elements are records, each with fields."""
+        kind = self.datatype
+        return isinstance(kind, (list, tuple)) and bool(kind) and kind[0] not in ("ascii", "ucs4")
+
     def shape_in(self, size: int) -> tuple[int, ...] | None:
         """Return the shape in a block of ``size`` bytes; ``*`` is as many rows as fit.  None if it is not known."""
         if self.row is None:

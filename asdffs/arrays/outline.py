@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits
+from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table
 from asdffs.arrays.chunked import is_chunked, is_in_pieces, is_tiled
 from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of, tiled_of
 from asdffs.dialects.base import Dialect
@@ -62,6 +62,31 @@ def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outlin
 def outline_of(tape: Tape, dialect: Dialect, *, spans: bool = True) -> Outline:
     """Return the outline of the tree on ``tape``; see ``read_outline``."""
     return _Walk(tape, dialect, spans=spans).read()
+
+
+def tables_in(outline: Outline) -> Iterator[tuple[Branch, int | None, list[str]]]:
+    """Yield each table of columns, the number of its rows, None if the tree does not tell, and the columns' names."""
+    found = {id(above): above for branch in outline.arrays for above in _above(branch) if is_table(above)}
+    for table in found.values():
+        columns = table.children.get(COLUMNS)
+        children = columns.children.items() if columns is not None else ()
+        lengths = (one.array.shape for _, child in children for one in _arrays_below(child) if one.array is not None)
+        rows = next((shape[0] for shape in lengths if shape), None)
+        yield table, rows, [str(key if child.label is None else child.label) for key, child in children]
+
+
+def _above(branch: Branch) -> Iterator[Branch]:
+    while branch.above:
+        branch = branch.above[0]
+        yield branch
+
+
+def _arrays_below(branch: Branch) -> Iterator[Branch]:
+    if branch.array is not None:
+        yield branch
+    for child in branch.children.values():
+        if child.holds:
+            yield from _arrays_below(child)
 
 
 class _Walk:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, TextIO
 
 from asdffs.printable import printable
@@ -37,6 +37,14 @@ def say_or_json(arguments: argparse.Namespace, facts: Any, *lines: str) -> None:
         print_json(facts)
     else:
         say(*lines)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+    """Yield ``rows`` of cells as lines in columns; those whose number is in ``right`` are aligned at the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield " ".join(cell.rjust(width) if n in right else cell.ljust(width) for n, (cell, width) in cells).rstrip()
 
 
 class Rows:

@@ -261,7 +261,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
 
 def test_dangling_sources_are_no_users_of_a_block(tmp_path: Path, call: Call) -> None:
     path = write(tmp_path / "data.asdf", f"a: {nd(0)}\nb: {nd(5)}\n", b"one")
-    (row,) = [line for line in call("info", path).out.splitlines() if line.startswith("    0")]
+    (row,) = [line for line in call("info", "-v", path).out.splitlines() if line.startswith("    0")]
     assert row.split()[-1] == "a"
 
 

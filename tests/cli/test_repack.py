@@ -239,7 +239,7 @@ def test_regression_blocks_that_an_alias_or_a_merge_key_refers_to_were_dropped(t
     path.write_bytes(tree_file(ALIASED, [block_bytes(b"none"), block_bytes(b"data")]))
     with asdf.open(path) as file:
         before = [file[name][:].tobytes() for name in "abd"]
-    assert "a, b, d" in command("info", path, environment=environment).out
+    assert "a, b, d" in command("info", "-v", path, environment=environment).out
     done = command("block", path, "1", "--remove", environment=environment)
     assert (done.code, "has source 1" in done.err) == (5, True), done
     done = command("repack", "--drop-unreferenced", path, environment=environment)

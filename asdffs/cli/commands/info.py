@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.cli.arguments import add_files, add_json, add_remote
-from asdffs.cli.printing import say
+from asdffs.cli.printing import aligned, say
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import Answer, answer_each, sentence_of
 from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.text import standard_version
-from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.lock import is_locked
 from asdffs.storage.sidecars import has_journal
@@ -38,8 +36,9 @@ example:
   asdffs info --map data.asdf      draw the file layout to scale
   asdffs info --json *.asdf | jq -r '.[] | select(.truncated != "") | .file'
 
-Sizes and offsets are in bytes.  The files may be mounted meanwhile.  "lz4 x6": the block has six pieces, and a read
-decodes only those that it needs; without a number a block is decoded from its beginning.
+Sizes and offsets are in bytes.  -v lists the blocks, with offsets and slack.  The files may be mounted meanwhile.
+"lz4 x6": the block has six pieces, and a read decodes only those that it needs; without a number a block is decoded
+from its beginning.
 """
     add_files(parser)
     parser.add_argument("--map", action="store_true", help="draw the file layout to scale")
@@ -61,15 +60,16 @@ def _describe(arguments: argparse.Namespace) -> Answer:
             drawn = render(document, _width())
             return Answer({}, lambda: _print(drawn))
         facts = describe(document, arguments.file)
-    return Answer(facts, lambda: _show(facts))
+    return Answer(facts, lambda: _show(facts, whole=arguments.verbose))
 
 
-def _show(facts: dict[str, Any]) -> None:
-    if sys.stdout.isatty():
-        say(*_head(facts))
-        _print(_pretty(facts))
+def _show(facts: dict[str, Any], *, whole: bool) -> None:
+    """Print what a person asks for; ``whole``: also where everything is in the file."""
+    say(*_head(facts, whole=whole), *_arrays_table(facts, whole=whole), *_elsewhere(facts))
+    if whole or any("error" in block or block["obstacle"] for block in facts["blocks"]):
+        say(*_table(facts["blocks"], _users(facts)))
     else:
-        say(*_head(facts), *_table(facts["blocks"], _users(facts)), *_elsewhere(facts))
+        say(_summary(facts["blocks"]))
 
 
 def _width() -> int:
@@ -101,7 +101,8 @@ def describe(document: Document, name: str) -> dict[str, Any]:
         "newline": "CRLF" if layout.header.newline == b"\r\n" else "LF",
         "tree": {"start": layout.text_start, "end": layout.text_end} if layout.has_tree else None,
         "padding": len(layout.padding),
-        "arrays": [_array(document, array) for array in arrays],
+        "arrays": _arrays_facts(document, arrays),
+        "tables": _tables(document) if arrays else [],
         "external": _externals(document, arrays),
         "unshown": [one.facts() for one in find_unshown(document)],
         "blocks": blocks,
@@ -147,8 +148,33 @@ def _block(document: Document, number: int) -> dict[str, Any]:
     return {**facts, **more, "obstacle": block.obstacle, "pieces": block.pieces}
 
 
-def _array(document: Document, array: Ndarray) -> dict[str, Any]:
-    return {"path": array.name, "source": array.source, "shape": _shape(document, array), "datatype": array.datatype}
+def _arrays_facts(document: Document, arrays: Sequence[Ndarray]) -> list[dict[str, Any]]:
+    if not arrays:
+        return []
+    from asdffs.document.arrays.units import units_of  # a file without arrays needs no outline
+
+    branches = {branch.path: branch for branch in document.outlines.outline().arrays}
+    units = {path: units_of(document, branch).get("", "") for path, branch in branches.items()}
+    return [
+        {
+            "path": array.name,
+            "source": array.source,
+            "shape": _shape(document, array),
+            "datatype": array.datatype,
+            "unit": units.get(array.path, ""),
+        }
+        for array in arrays
+    ]
+
+
+def _tables(document: Document) -> list[dict[str, Any]]:
+    """Return the tables of columns: path, number of rows (None if it is not known), names of the columns."""
+    from asdffs.arrays.outline import tables_in
+
+    return [
+        {"path": "/".join(map(str, branch.path)), "rows": rows, "columns": names}
+        for branch, rows, names in tables_in(document.outlines.outline())
+    ]
 
 
 def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
@@ -183,17 +209,55 @@ def _index_state(document: Document) -> str:
     return "absent" if layout.blocks_end >= layout.size else "invalid"
 
 
-def _head(facts: dict[str, Any]) -> list[str]:
+def _head(facts: dict[str, Any], *, whole: bool) -> list[str]:
     tree = facts["tree"]
+    places = [f"tree      {tree['start']}..{tree['end']}" if tree else "tree      none"]
+    places.append(f"padding   {facts['padding']} bytes")
     return [
         f"{facts['file']}: {_sizes(facts)}",
         f"{facts['dialect']}, file format {facts['file_format']}, standard {facts['standard'] or 'not stated'}, "
         f"{facts['newline']} newlines",
-        f"tree      {tree['start']}..{tree['end']}" if tree else "tree      none",
-        f"padding   {facts['padding']} bytes",
-        f"index     {facts['index']}",
+        *(places if whole else ()),
+        *([f"index     {facts['index']}"] if whole or facts["index"] != "valid" else ()),
         *(f"damage    {facts[kind]}" for kind in ("truncated", "invalid") if facts[kind]),
     ]
+
+
+def _arrays_table(facts: dict[str, Any], *, whole: bool) -> Iterator[str]:
+    """Yield a line for each table and array; those of the columns of tables only with ``whole``."""
+    inside = () if whole else tuple(f"{one['path']}/" for one in facts["tables"])
+    rows = [[one["path"], "table", _table_shape(one), "", ""] for one in facts["tables"]]
+    rows += [_array_cells(one, facts) for one in facts["arrays"] if not one["path"].startswith(inside)]
+    if rows:
+        yield from aligned([["array", "datatype", "shape", "unit", "where"], *sorted(rows)])
+
+
+def _table_shape(table: dict[str, Any]) -> str:
+    return f"{'?' if table['rows'] is None else table['rows']} rows x {len(table['columns'])} columns"
+
+
+def _array_cells(array: dict[str, Any], facts: dict[str, Any]) -> list[str]:
+    from asdffs.tree.lookups import datatype_text
+
+    shape, source, blocks = array["shape"], array["source"], facts["blocks"]
+    lengths = " x ".join(map(str, shape)) if shape else "scalar" if shape == () else "?"
+    if shape and len(shape) == 1 and datatype_text(array["datatype"]) == "record":
+        lengths = _table_shape({"rows": shape[0], "columns": array["datatype"]})
+    where = "in the tree" if source is None else str(source)
+    if isinstance(source, int):
+        where = f"block {source % len(blocks)}" if -len(blocks) <= source < len(blocks) else f"no block {source}"
+        kind = _kind(blocks[source]) if where.startswith("block") and "error" not in blocks[source] else "none"
+        where += "" if kind == "none" else f", {kind}"
+    return [array["path"], datatype_text(array["datatype"]), lengths, array["unit"], where]
+
+
+def _summary(blocks: list[dict[str, Any]]) -> str:
+    """Return how many blocks there are, and how large they are."""
+    if not blocks:
+        return "no blocks"
+    used, data = (sum(block[key] for block in blocks) for key in ("used_size", "data_size"))
+    decoded = f", {data} bytes decoded" if any(block["compression"] != "none" for block in blocks) else ""
+    return f"{len(blocks)} block{'s' if len(blocks) != 1 else ''}, {used} bytes{decoded}; -v lists them"
 
 
 def _sizes(facts: dict[str, Any]) -> str:
@@ -213,33 +277,6 @@ def _users(facts: dict[str, Any]) -> dict[int, list[str]]:
     return users
 
 
-def _pretty(facts: dict[str, Any]) -> Any:
-    """Return the table for a terminal, with sizes as people read them."""
-    from rich import box
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("block", "offset", "data", "stored", "slack"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("compression", "checksum", "arrays"):
-        table.add_column(name, overflow="fold")
-    shapes = {array["path"]: printable(_array_text(array), terminal=True) for array in facts["arrays"]}
-    users = _users(facts)
-    for block in facts["blocks"]:
-        names = "\n".join(shapes[path] for path in users.get(block["index"], [])) or "-"
-        table.add_row(*map(Text, (str(block["index"]), *map(printable, _cells(block)), names)))
-    return Group(table, *(Text(printable(line, terminal=True)) for line in _elsewhere(facts)))
-
-
-def _cells(block: dict[str, Any]) -> list[str]:
-    if "error" in block:
-        return ["?", "?", "?", "?", block["error"], "?"]
-    sizes = [f"{block[key]:,}" for key in ("offset", "data_size", "used_size", "slack")]
-    return [*sizes, block["obstacle"] or _kind(block), "md5" if block["has_checksum"] else "none"]
-
-
 def _kind(block: dict[str, Any]) -> str:
     """Return the compression; with several pieces as ``lz4 x6``."""
     if block["streamed"]:
@@ -248,22 +285,9 @@ def _kind(block: dict[str, Any]) -> str:
     return f"{block['compression']} x{pieces}" if pieces > 1 else str(block["compression"])
 
 
-def _array_text(array: dict[str, Any]) -> str:
-    from asdffs.tree.lookups import datatype_text
-
-    shape = "x".join(map(str, array["shape"])) if array["shape"] else "scalar" if array["shape"] == () else "?"
-    return f"{array['path']}  {datatype_text(array['datatype'])} {shape}"
-
-
 def _elsewhere(facts: dict[str, Any]) -> list[str]:
-    """Return lines about arrays around the ASDF file, in other files, and not shown at all."""
-    others = {one["array"] for one in facts["external"]}
-    around = [one for one in facts["arrays"] if isinstance(one["source"], str) and one["path"] not in others]
-    return [
-        *(f"{facts['inside']['format']:<9} {_array_text(one)}  {one['source']}" for one in around if facts["inside"]),
-        *map(_external_line, facts["external"]),
-        *map(_unshown_line, facts["unshown"]),
-    ]
+    """Return lines about arrays in other files, and not shown at all."""
+    return [*map(_external_line, facts["external"]), *map(_unshown_line, facts["unshown"])]
 
 
 def _unshown_line(one: dict[str, Any]) -> str:
@@ -279,17 +303,13 @@ def _external_line(one: dict[str, Any]) -> str:
 def _table(blocks: list[dict[str, Any]], users: dict[int, list[str]]) -> list[str]:
     if not blocks:
         return ["no blocks"]
-    rows = [f"{'block':>5} {'offset':>12} {'data':>12} {'used':>12} {'slack':>9} compression checksum arrays"]
+    rows = [["block", "offset", "data", "used", "slack", "compression", "checksum", "arrays"]]
     for block in blocks:
+        sizes = [str(block.get(key, "?")) for key in ("index", "offset", "data_size", "used_size", "slack")]
         names = ", ".join(users.get(block["index"], [])) or "-"
         if "error" in block:
-            rows.append(f"{block['index']:>5} {block['error']}")
-            continue
-        checksum = "md5" if block["has_checksum"] else "none"
-        rows.append(
-            f"{block['index']:>5} {block['offset']:>12} {block['data_size']:>12} {block['used_size']:>12} "
-            f"{block['slack']:>9} {_kind(block):<11} {checksum:<8} {names}"
-        )
-        if block["obstacle"]:
-            rows.append(f"      {block['obstacle']}")
-    return rows
+            rows.append([*sizes, "?", "?", block["error"]])
+        else:
+            checksum = "md5" if block["has_checksum"] else "none"
+            rows.append([*sizes, _kind(block), checksum, ": ".join(filter(None, (names, block["obstacle"])))])
+    return [*aligned(rows, right=range(5))]

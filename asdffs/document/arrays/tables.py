@@ -13,14 +13,12 @@ Imports numpy late.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.inline import read_values
-from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.outline import COLUMNS
 from asdffs.document.arrays.elements import Elements
 from asdffs.document.arrays.finding import elements_of
@@ -29,7 +27,6 @@ from asdffs.document.arrays.units import units_of
 from asdffs.document.state import FileState
 from asdffs.storage.backend import read_bytes
 
-_TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 #: Where a column has its array: it is the column, or in ``core/column``, or in a quantity or Time.
 _DATA: Final = ("data", "value")
 
@@ -110,17 +107,6 @@ class Table:
     sources: list[Rows] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-
-
-def is_table(branch: Branch) -> bool:
-    """Return whether ``branch`` has columns, by its tag."""
-    return _TABLE.fullmatch(branch.tag) is not None
-
-
-def is_records(array: Ndarray) -> bool:
-    """Return whether the elements of an array are records."""
-    datatype = array.datatype
-    return isinstance(datatype, list) and bool(datatype) and datatype[0] not in ("ascii", "ucs4")
 
 
 def table_at(file: FileState, branch: Branch, *, masks: bool = True) -> Table:

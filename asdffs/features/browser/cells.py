@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from asdffs.cli.printing import aligned
 from asdffs.document.arrays.tables import Column, Table
 
 #: Rows of CSV that are read at once, in bytes.
@@ -51,10 +52,9 @@ class Cells:
         widths = [max(map(len, column)) for column in zip(*head, *rows, strict=True)]
         ends = itertools.accumulate(one + 1 for one in widths)
         fitting = max(1, sum(end <= width + 1 for end in ends))
-        numeric = [column.dtype.kind in "iufc" and not column.shape for column in self.columns]
-        for row in (*head, ["-" * one for one in widths], *rows):
-            aligned = [*zip(row, widths, numeric, strict=True)][:fitting]
-            yield " ".join(cell.rjust(one) if right else cell.ljust(one) for cell, one, right in aligned).rstrip()
+        right = [n for n, one in enumerate(self.columns) if one.dtype.kind in "iufc" and not one.shape]
+        whole = (*head, ["-" * one for one in widths], *rows)
+        yield from aligned([row[:fitting] for row in whole], right)
         if rest := [column.name for column in self.columns[fitting:]]:
             yield f"not shown: {', '.join(rest)}; --columns chooses"
 

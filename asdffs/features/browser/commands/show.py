@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.arrays.branch import Branch
+from asdffs.arrays.branch import Branch, is_table
 from asdffs.cli.arguments import add_file, add_json, add_remote
 from asdffs.cli.outputs import write_out
 from asdffs.cli.printing import Rows, print_json, say
@@ -26,7 +26,7 @@ from asdffs.cli.results import ExitCode, sentence_of
 from asdffs.cli.trees import print_outline
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
-from asdffs.document.arrays.tables import Column, is_records, is_table, table_at
+from asdffs.document.arrays.tables import Column, table_at
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.features.browser import STRETCHES, USUAL_STRETCH
@@ -72,8 +72,8 @@ elements, and the statistics are of all elements, without those that are masked.
 remote file, only some rows and columns are read, as many as the picture has pixels.  The statistics are then "of a
 sample", and a larger --size reads more.
 
-Of a table, and of an array of records, the first and last rows are printed; --csv prints all.  Masked cells are -- for
-people, and empty in CSV.
+Of a table, and of an array of records, the first and last rows are printed; --csv prints all.  Masked cells are --,
+and empty in CSV.
 """
     add_file(parser)
     parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index; or a table")
@@ -144,7 +144,7 @@ def _table(document: Document, text: str, found: tuple[Array, str, tuple[Any, ..
     if found is not None:
         array, _, index = found
         branch = array.branch
-        return branch if branch.array is not None and is_records(branch.array) and not index else None
+        return branch if branch.array is not None and branch.array.has_records and not index else None
     try:
         branch = document.outlines.branch(parse_path(text))
     except (KeyError, UsageError):

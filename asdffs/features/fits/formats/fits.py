@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, home_of, is_fits
+from asdffs.arrays.branch import Branch, home_of, is_fits, is_table
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
 from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
 from asdffs.document.arrays.masks import mask_of
-from asdffs.document.arrays.tables import is_records, is_table, table_at
+from asdffs.document.arrays.tables import table_at
 from asdffs.document.arrays.units import units_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
@@ -216,7 +216,7 @@ class _Units:
         elif branch.array is None:
             yield Unit(_PRIMARY)
             yield self._table_unit(self._table(branch), metadata_of(branch))
-        elif is_records(branch.array):
+        elif branch.array.has_records:
             yield Unit(_PRIMARY)
             yield self._table_unit(self._table(branch), metadata_of(home_of(branch)))
         else:
@@ -296,7 +296,7 @@ class _Units:
             return None
         if data.array is None:
             return self._table(data, masks=False)  # the stated header says what is missing
-        if is_records(data.array):
+        if data.array.has_records:
             return self._table(data)
         elements = self._elements(data)
         if not is_image(elements):
@@ -363,7 +363,7 @@ class Fits:
         if not branch.holds:
             return False
         if branch.array is not None:
-            return _is_image(branch.array) or is_records(branch.array)
+            return _is_image(branch.array) or branch.array.has_records
         return is_fits(branch.tag) or is_table(branch)
 
 
