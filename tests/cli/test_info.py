@@ -61,14 +61,14 @@ def test_json(path: Path) -> None:
     found_units = {one["path"]: one["unit"] for one in found["arrays"] if one["unit"]}
     assert found_units == {"roman/data/value": "DN / s", "fluxes/columns/0/value": "Jy"}
     assert found["tables"] == [
-        {"path": "stars", "rows": 2, "columns": ["name", "m"]},
         {"path": "fluxes", "rows": 3, "columns": ["f"]},
+        {"path": "stars", "rows": 2, "columns": ["name", "m"]},
     ]
 
 
 def test_damaged_blocks_are_listed_without_v(path: Path) -> None:
     raw = bytearray(path.read_bytes())
     place = raw.index(b"\xd3BLK", raw.index(b"\xd3BLK") + 4)
-    raw[place + 6 : place + 10] = b"wxyz"
+    raw[place + 10 : place + 14] = b"wxyz"
     path.write_bytes(raw)
     assert "the compression 'wxyz" in info(path).out
