@@ -1,4 +1,4 @@
-"""The registry of plug-ins (commands, codecs, dialects, containers, views, array formats, backends) and of features.
+"""The registry of plug-ins (commands, codecs, dialects, containers, views, array formats, ...) and of features.
 
 A plug-in is a module ``asdffs/KIND/NAME.py``, or ``asdffs/features/FEATURE/KIND/NAME.py``; commands of the core are
 in ``asdffs/cli/commands``, array formats in ``asdffs/views/formats``.  A command is the module itself, every other
@@ -26,7 +26,7 @@ from asdffs.errors import UsageError
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["commands", "codecs", "dialects", "containers", "views", "formats", "backends"]
+Kind = Literal["commands", "codecs", "dialects", "containers", "views", "formats", "backends", "keywords"]
 T = TypeVar("T")
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 

@@ -35,14 +35,16 @@ from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape
 from asdffs.tree.values import MERGE, OMAP, Merges, keyed, merged_rows, scalar_value
 
-#: The largest length of scalars that are kept beside arrays; longer ones do not fit a FITS header card.
+#: The largest length of scalars that are kept beside arrays, and of metadata and descriptions of columns.
 _LONGEST: Final = 80
+_LONGEST_META: Final = 4000
+_DESCRIPTION: Final = "description"
 #: Keys below which scalars are kept even without an array: headers of .fits files are made from them.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 #: What is where such a key, or one of a reference, may be; a backslash may hide one.
 _SOUGHT: Final = ("$ref", "\\", *sorted(_METADATA))
-#: A scalar with more characters, quotes and escapes included, is longer than that.
-_MOST_WRITTEN: Final = 12 * _LONGEST
+#: The most characters of a letter as it is written, escapes and quotes included.
+_ESCAPED: Final = 12
 #: Keys of a table.
 COLUMNS: Final = "columns"
 _COLNAMES: Final = "colnames"
@@ -253,12 +255,13 @@ class _Walk:
             branch.remove(key)
         if key == "$ref":
             branch.reference, branch.leads = tape.scalar(row), True
+        longest = _LONGEST_META if branch.metadata or key == _DESCRIPTION else _LONGEST
         if (word := tape.word(row)) is not None:
-            if len(word) <= _LONGEST:
+            if len(word) <= longest:
                 branch.add_scalar(key, Scalar(word, plain=True))
-        elif tape.end[row] - tape.start[row] <= _MOST_WRITTEN:
+        elif tape.end[row] - tape.start[row] <= _ESCAPED * longest:
             text = tape.scalar(row)
-            if len(text) <= _LONGEST:
+            if len(text) <= longest:
                 branch.add_scalar(key, Scalar(text, tape.is_plain(row), tape.tags.get(row, "")))
 
     # -- ndarrays -------------------------------------------------------------

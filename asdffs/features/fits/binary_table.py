@@ -89,8 +89,7 @@ class BinaryTable:
         self._scheduler, self._left = scheduler, table.left
         masked = [n for n, column in self._filled if column.dtype.kind in "iu" and sources[column.source].mask]
         self._integers = masked
-        continued = sum(len(_printable(column.description)) > _LONGEST_NAME // 2 for column in columns)
-        self.room = len(masked) + len(table.left) + 2 * continued
+        self.room = len(masked) + len(table.left)
 
     @functools.cached_property
     def _nulls(self) -> dict[int, int | None]:
@@ -209,9 +208,8 @@ def _wide(column: Column, rows: Rows) -> Column:
 
 
 def _printable(text: str) -> str:
-    """Return a description in characters of FITS, on one line, cut to what three cards hold."""
-    line = " ".join(text.encode("ascii", "backslashreplace").decode().split())[:160]
-    return line[: 160 - line.count("'")]  # a quote takes two
+    """Return a description in characters of FITS, on one line."""
+    return " ".join(text.encode("ascii", "backslashreplace").decode().split())
 
 
 def _fitting(name: str, number: int) -> str:

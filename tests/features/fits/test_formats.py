@@ -6,6 +6,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import asdf
 import astropy.units as u
@@ -13,13 +14,16 @@ import numpy as np
 import pytest
 from astropy.io import fits
 from astropy.table import Table
+from astropy.time import Time
 from astropy.wcs import WCS
 from support.arrays import tree_file
 from support.samples import block_bytes
 
+from asdffs import registry
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
+from asdffs.features.fits import metadata
 from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 from asdffs.views.base import ViewFile
@@ -82,6 +86,53 @@ def test_metadata_becomes_cards(opening: Callable[[str], Document]) -> None:
     assert (header["meta.quoted"], header["meta.text"]) == ("12", "it's")
     for absent in ("meta.long", "meta.greek", "meta.exposure.none", "inf"):
         assert absent not in header
+    assert f"meta.long: {'x' * 79}" in "".join(header["COMMENT"])
+
+
+LONG = "It's a long story, " * 30
+
+
+def test_long_texts_are_continued_or_comments(opening: Callable[[str], Document]) -> None:
+    tree = f'meta: {{title: "{LONG}"}}\nstory: "{LONG}"\ndata: {IMAGE}\n'
+    header = read(file_at(opening(tree), "data.fits"))[0].header
+    assert "meta.title" not in header
+    assert f"meta.title: {LONG}".rstrip() in "".join(str(line).ljust(72) for line in header["COMMENT"])
+    assert "story" not in header  # of the metadata, long texts are kept; beside arrays, those of 80 characters
+
+
+ROMAN = (
+    "roman: {{meta: {{telescope: ROMAN, instrument: {{name: WFI, detector: WFI01, optical_element: F158}}, exposure: "
+    "{{exposure_time: 107.5, start_time: !time/time-1.2.0 2027-06-01T12:00:00.000, end_time: '?'}}, pointing: "
+    "{{target_ra: 10.5, target_dec: -999999.0}}, observation: {{observation_id: '?'}}}}, data: {0}, detector: mine}}\n"
+)
+
+
+def test_standard_keywords(opening: Callable[[str], Document]) -> None:
+    """Those that programs look for, beside the names of the tree; placeholders are no values."""
+    header = read(file_at(opening(ROMAN.format(IMAGE)), "roman/data.fits"))[0].header
+    known = ("TELESCOP", "INSTRUME", "FILTER", "EXPTIME", "DATE-OBS", "MJD-OBS", "RA_TARG")
+    values = ("ROMAN", "WFI", "F158", 107.5, "2027-06-01T12:00:00.000", Time("2027-06-01T12:00:00").mjd, 10.5)
+    assert tuple(header[keyword] for keyword in known) == values
+    assert header["meta.instrument.optical_element"] == "F158"
+    assert header["DETECTOR"] == "mine", "what stands beside the array comes first"
+    assert not {"DEC_TARG", "DATE-END", "OBS_ID", "OBJECT"} & {*header}
+
+
+def test_a_mission_adds_keywords(opening: Callable[[str], Document], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a table that is wrong is left out, with a line in the log."""
+    tables = {"mine": SimpleNamespace(paths={"FILTER": ["wheel.colour"], "GAIN": ["gain"]})}
+    tables["wrong"] = SimpleNamespace(paths={"NAXIS": ["gain"]})
+    names, find = registry.names, registry.find
+    monkeypatch.setattr(registry, "names", lambda kind: (*names(kind), *(tables if kind == "keywords" else ())))
+    monkeypatch.setattr(registry, "find", lambda kind, name: tables.get(name) or find(kind, name))
+    metadata._tables.cache_clear()
+    try:
+        tree = f"meta: {{wheel: {{colour: red}}, gain: 2.5, telescope: T}}\ndata: {IMAGE}\n"
+        header = read(file_at(opening(tree), "data.fits"))[0].header
+    finally:
+        metadata._tables.cache_clear()
+    assert (header["FILTER"], header["GAIN"], header["TELESCOP"], header["NAXIS"]) == ("red", 2.5, "T", 2)
+    assert "NAXIS" in registry.trouble("keywords", "wrong")
 
 
 def test_many_cards_have_room(opening: Callable[[str], Document]) -> None:
@@ -154,7 +205,8 @@ def test_the_numbers_of_a_gwcs_have_no_sky_coordinates(opening: Callable[[str], 
 SUNPY = (
     "map: {{meta: {{cdelt1: 2.0, cdelt2: 3.0, crpix1: 2.5, crpix2: 2.0, crval1: 0.0, crval2: 10.0, ctype1: HPLN-TAN, "
     "ctype2: HPLT-TAN, cunit1: arcsec, cunit2: arcsec, date-obs: '2026-01-01T00:00:00.000', naxis: 2, naxis1: 5, "
-    "instrume: AIA, keycomments: {{a: b}}, bitpix: 16, wcsaxes: 2}}, data: {0}, mask: {1}}}\n"
+    'instrume: AIA, history: "flat\\ndark", comment: "' + "x" * 100 + '\\nsecond", '
+    "keycomments: {{a: b}}, bitpix: 16, wcsaxes: 2}}, data: {0}, mask: {1}}}\n"
 )
 
 
@@ -168,6 +220,8 @@ def test_keywords_in_meta_are_keywords(opening: Callable[[str], Document]) -> No
     assert np.allclose(world.wcs_pix2world([[2.5, 2.0]], 1), [[0, 10 / 3600]])
     assert (header["DATE-OBS"], header["INSTRUME"], header["BITPIX"]) == ("2026-01-01T00:00:00.000", "AIA", -32)
     assert not [card for card in header if card.startswith("META.")]
+    assert [*header["HISTORY"]] == ["flat", "dark"]
+    assert [*header["COMMENT"]] == ["x" * 72, "x" * 28, "second"]
     other = read(file_at(document, "map/mask.fits"))[0].header
     assert (other["INSTRUME"], "CTYPE1" in other) == ("AIA", False)
 

@@ -24,11 +24,12 @@ from astropy.wcs import WCS
 from gwcs import coordinate_frames
 from support.fits_files import Form, write_fits
 from support.mounts import mounted, run
+from support.web_server import WebServer
 
 import asdffs
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.features.fits import cards, sky_helper
+from asdffs.features.fits import sky, sky_helper
 from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 
@@ -127,17 +128,78 @@ def test_the_coordinates_are_those_of_the_gwcs(write: Callable[[gwcs.WCS], Path]
     assert header["SIPMXERR"] < 1e-3
     assert header["CTYPE1"] == "RA---TAN-SIP"
     assert farthest(wcs, header_of(document, "roman", "err.fits")) < 1e-6
-    for other in ("small.fits", "cube.fits"):
-        assert "CTYPE1" not in header_of(document, "roman", other)
+    assert "CTYPE1" not in header_of(document, "roman", "small.fits")
+    cube = header_of(document, "roman", "cube.fits")
+    assert (cube["WCSAXES"], cube["CTYPE1"]) == (3, "RA---TAN")  # astropy refuses distortions of three axes
+    assert WCS(cube).celestial.pixel_to_world_values(10, 20) == pytest.approx(wcs(10, 20), abs=0.1 * 0.11 / 3600)
     document.close()
+
+
+def test_a_cube_whose_gwcs_needs_distortions_says_so(write: Callable[[gwcs.WCS], Path]) -> None:
+    with asdffs.open(write(sky_of(polynomial(1e-3)))) as document:
+        assert "CTYPE1" in header_of(document, "roman", "data.fits")
+        cube = header_of(document, "roman", "cube.fits")
+    assert "CTYPE1" not in cube
+    assert "without distortions, which FITS has for images of two axes only" in "".join(cube["COMMENT"])
+
+
+def ifu() -> gwcs.WCS:
+    """A cube as JWST's IFUs have it: sky and wavelength."""
+    axes = coordinate_frames.CoordinateFrame(3, ["SPATIAL"] * 3, (0, 1, 2), unit=[units.pix] * 3, name="detector")
+    sky_frame = coordinate_frames.CelestialFrame(reference_frame=coordinates.ICRS(), axes_order=(0, 1), name="sky")
+    wave = coordinate_frames.SpectralFrame(axes_order=(2,), unit=(units.um,), name="wave")
+    to_sky = models.Pix2Sky_TAN() | models.RotateNative2Celestial(10.0, 20.0, 180.0)
+    plane = (models.Shift(-5) & models.Shift(-4)) | (models.Scale(1e-4) & models.Scale(1e-4)) | to_sky
+    world = coordinate_frames.CompositeFrame([sky_frame, wave])
+    return gwcs.WCS([(axes, plane & (models.Scale(0.01) | models.Shift(5))), (world, None)])
+
+
+def test_a_gwcs_of_three_axes_has_its_celestial_part(tmp_path: Path) -> None:
+    wcs = ifu()
+    asdf.AsdfFile({"meta": {"wcs": wcs}, "data": np.zeros((4, 8, 10), "f4")}).write_to(tmp_path / "a.asdf")
+    with asdffs.open(tmp_path / "a.asdf") as document:
+        header = header_of(document, "data.fits")
+    assert "CTYPE3" not in header
+    assert "axis 3 of the gwcs is not in this header" in str(header["COMMENT"])
+    assert WCS(header).celestial.pixel_to_world_values(7, 2) == pytest.approx(wcs(7, 2, 1)[:2], abs=1e-8)
+
+
+def test_it_belongs_to_arrays_beside_it_with_its_pixel_shape(tmp_path: Path) -> None:
+    wcs = sky_of(models.Identity(2))
+    wcs.pixel_shape = SHAPE[::-1]
+    image = np.zeros(SHAPE, "f4")
+    tree = {
+        "meta": {"wcs": wcs},
+        "err": image,
+        "cube": np.zeros((2, *SHAPE), "u1"),
+        "turned": image.T.copy(),
+        "line": image[0].copy(),
+        "deeper": {"image": image + 1},
+    }
+    asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
+    with asdffs.open(tmp_path / "a.asdf") as document:
+        names = ("err", "cube", "turned", "line")
+        found = {name: "CTYPE1" in header_of(document, f"{name}.fits") for name in names}
+        assert found == {"err": True, "cube": True, "turned": False, "line": False}
+        assert "CTYPE1" not in header_of(document, "deeper", "image.fits")
+
+
+@pytest.mark.feature("remote")
+def test_of_a_file_on_a_server(write: Callable[[gwcs.WCS], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    wcs = sky_of(polynomial(1e-6))
+    with WebServer().running() as server:
+        url = server.put("/a.asdf", write(wcs).read_bytes())
+        with asdffs.open(url) as document:
+            assert farthest(wcs, header_of(document, "roman", "data.fits")) < 1e-6
 
 
 def test_they_are_computed_again_for_another_gwcs_only(
     write: Callable[[gwcs.WCS], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[Any] = []
-    asked = cards._asked
-    monkeypatch.setattr(cards, "_asked", lambda fd, job: (jobs.append(job), asked(fd, job))[1])
+    asked = sky._asked
+    monkeypatch.setattr(sky, "_asked", lambda fd, job: (jobs.append(job), asked(fd, job))[1])
     path = write(sky_of(polynomial(3e-6)))
     with asdffs.open(path, "r+") as document:
         first = header_of(document, "roman", "data.fits")
@@ -203,13 +265,13 @@ def helper(*options: str, **job: Any) -> dict[str, Any]:
 
 
 def test_without_gwcs_the_reason_names_the_extra() -> None:
-    assert helper("-I", "-S", path=["x"], start=0, size=0, shape=[2, 2]) == {
+    assert helper("-I", "-S", path=["x"], shape=[2, 2]) == {
         "reason": "gwcs is not installed; pip install 'asdffs[wcs]'"
     }
 
 
 def test_a_file_that_cannot_be_read_is_a_reason() -> None:
-    assert helper("-P", path=["x"], start=0, size=0, shape=[2, 2])["reason"]
+    assert helper("-P", path=["x"], shape=[2, 2])["reason"]
 
 
 @pytest.mark.mount

@@ -149,7 +149,7 @@ def test_no_column_makes_a_table_unreadable(tmp_path: Path) -> None:
 
 
 def test_descriptions_and_long_names(tmp_path: Path) -> None:
-    """Also one that needs a second card, and one with letters and quotes; longer ones than 80 are left out."""
+    """Also those that need more cards, and one with letters and quotes."""
     table = Table({"x": [1, 2], "y": [1, 2], "z": [1, 2], "w" * 100: [1, 2]})
     descriptions = [
         "what came in",
@@ -165,7 +165,7 @@ def test_descriptions_and_long_names(tmp_path: Path) -> None:
         assert len(shown(mount, "t").colnames[3]) == 68
 
 
-LONG = "of all the stars that we saw that night, the magnitude, not corrected at all"
+LONG = " ".join(["of all the stars that we saw that night, the magnitude, not corrected at all;"] * 12)
 UNITS = {
     "angle": (Angle([1.0, 2] * units.rad), "rad"),
     "lon": (Longitude([1.0, 2] * units.hourangle), "hourangle"),

@@ -33,19 +33,10 @@ from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
 from asdffs.features.fits.binary_table import BinaryTable
-from asdffs.features.fits.cards import (
-    BLOCK,
-    ROOM,
-    blocks,
-    find_gwcs,
-    format_header,
-    is_science,
-    metadata_of,
-    sky_cards,
-    stated_header,
-    wcs_of,
-)
+from asdffs.features.fits.cards import BLOCK, blocks, format_header, room_for, stated_header
 from asdffs.features.fits.data import Card, Image, is_image
+from asdffs.features.fits.metadata import metadata_of
+from asdffs.features.fits.sky import ROOM, arrays_in, blocks_of, find_gwcs, gwcs_beside, sky_cards, wcs_of
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
 
@@ -76,7 +67,7 @@ class Unit:
         """Bytes of the header."""
         if self.stated is not None:
             return len(self.stated)
-        return blocks(len(self.cards) + len(self.offered) + self.room)
+        return blocks(room_for(self.cards) + room_for(self.offered) + self.room)
 
     @property
     def size(self) -> int:
@@ -114,26 +105,26 @@ class FitsFile(ArrayFile):
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """Return the tree and every block in it; None if a part is another file's, which may change at any time."""
-        external = self.external or any(self._is_external(branch) for branch in _arrays_in(self.branch))
+        external = self.external or any(self._is_external(branch) for branch in arrays_in(self.branch))
         return None if external else self._own()
 
     def _own(self) -> tuple[Subject, ...]:
-        found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
+        found = {subject for branch in arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
         return (TREE, *sorted({*found, *self._sky()}))
 
     def _sky(self) -> set[Subject]:
-        """Return the blocks with coefficients of the gwcs."""
-        wcs = find_gwcs(home_of(self.branch)) if self.branch.array is not None else None
-        arrays = _arrays_in(wcs[0]) if wcs is not None else ()
-        return {subject for branch in arrays for subject in subjects_of(self._document, branch)}
+        """Return the blocks with coefficients of the gwcs, whichever image it is about."""
+        home = home_of(self.branch) if self.branch.array is not None else None
+        wcs = None if home is None else gwcs_beside(home)
+        return {content(number) for number in blocks_of(self._document, wcs)} if wcs is not None else set()
 
     def _others(self) -> list[FileState]:
         """Other files that some of its arrays are in."""
-        return [found for branch in _arrays_in(self.branch) if (found := self._other(branch)) is not None]
+        return [found for branch in arrays_in(self.branch) if (found := self._other(branch)) is not None]
 
     def _masks(self) -> bool:
         """Return whether it is a table with masks, whose header depends on the elements."""
-        arrays = () if self.branch.array is not None else _arrays_in(self.branch)
+        arrays = () if self.branch.array is not None else arrays_in(self.branch)
         return any(one.masked or "mask" in one.children for one in arrays)
 
     def version(self) -> int:
@@ -238,10 +229,10 @@ class _Units:
 
         They are those of the gwcs; if it has none for FITS, those of the ``wcsinfo``.
         """
-        stated, found = wcs_of(home, branch), find_gwcs(home)
-        if found is None or len(image.shape) != 2 or not is_science(branch, found[1], 2):
+        stated, found = wcs_of(home, branch), find_gwcs(self._document, home, branch, image.shape)
+        if found is None or len(image.shape) < 2:
             return lambda: stated, len(stated)
-        computed = sky_cards(self._document, found[0], image.shape)
+        computed = sky_cards(self._document, found, image.shape)
 
         def cards() -> list[Card]:
             made = computed()
@@ -324,18 +315,6 @@ def _check_stated(known: dict[str, Any], needed: list[Card], line: int) -> None:
 def _same_form(stated: Any, value: Any) -> bool:
     """``K`` is ``1K``."""
     return str(stated).strip() == str(value) or f"1{str(stated).strip()}" == str(value)
-
-
-def _arrays_in(branch: Branch) -> Iterator[Branch]:
-    """Yield the arrays that a file shows, each once, however many aliases lead to it."""
-    rest, seen = [branch], {id(branch)}
-    while rest:
-        found = rest.pop()
-        if found.array is not None:
-            yield found
-        below = [child for child in found.children.values() if child.holds and id(child) not in seen]
-        seen.update(map(id, below))
-        rest += below
 
 
 def _is_there(document: FileState, subject: Subject) -> bool:

@@ -1,0 +1,1 @@
+"""Tables of FITS keywords, which the registry finds."""
