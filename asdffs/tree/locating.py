@@ -1,7 +1,7 @@
 """Finds the place of a value in a tree, with the facts that an edit there needs.
 
 Aliases and merge keys on the way are followed.  Of a key that a mapping has twice, the last one is found, as by the
-asdf library, and ``twice`` tells both places.  Pure.
+asdf library, and ``twice`` tells both places.  The columns of a table can be named instead of numbered.  Pure.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Final, Literal, NamedTuple
 from asdffs.errors import MissingValueError, Remedy
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import OMAP, is_merge, merged_rows
+from asdffs.tree.values import OMAP, column_names, is_merge, merged_rows
 
 Kind = Literal["scalar", "mapping", "sequence", "alias"]
+#: The list of columns of a table.
+_COLUMNS: Final = "columns"
 _KINDS: Final[dict[int, Kind]] = {SCALAR: "scalar", ALIAS: "alias"}
 
 
@@ -120,6 +122,7 @@ class _Walk:
         self._through: list[Through] = []
         self._passed: set[int] = set()
         self._twice: tuple[str, int, int] | None = None
+        self._above = -1  # the mapping that was passed last
         self._searched: set[tuple[int, int]] = set()  # merged mappings without the value, and at which step
 
     def locate(self) -> Location:
@@ -158,7 +161,7 @@ class _Walk:
         return target
 
     def _in_mapping(self, row: int, depth: int) -> Location:
-        found = self._entry(row, str(self._path[depth]))
+        found, self._above = self._entry(row, str(self._path[depth])), row
         if found is not None:
             self._path[depth] = str(self._path[depth])
             return self._node(found[1], depth + 1, self._container(row, depth, found[0]), found[0])
@@ -198,6 +201,8 @@ class _Walk:
 
     def _in_sequence(self, row: int, depth: int) -> Location:
         tape, step = self._tape, item_number(self._path[depth])
+        if step is None and depth and self._path[depth - 1] == _COLUMNS:
+            step = self._column(row, str(self._path[depth]))
         if step is None:
             wrong = self._path[depth]
             line = tape.line(row)
@@ -209,6 +214,14 @@ class _Walk:
             if number == step:
                 return self._node(item, depth + 1, self._container(row, depth, item), -1)
         return self._missing(row, depth)
+
+    def _column(self, row: int, name: str) -> int | None:
+        """Return the number of the column ``name`` of a table; None unless exactly one has this name."""
+        tape, names = self._tape, column_names(self._tape, row, self._above)
+        found = [
+            number for number, one in enumerate(names) if one == name and number < sum(1 for _ in tape.items(row))
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _in_merged(self, row: int, depth: int) -> Location | None:
         """Find the value in the mappings that merge keys add; None if none of them has it."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from asdffs.tree.paths import Path
 from asdffs.tree.tape import MAPPINGS, SCALAR, SEQUENCES, Tape
+from asdffs.tree.values import column_names
 
 #: Values of a tree that are looked at.
 _MOST: Final = 20_000
@@ -44,23 +45,27 @@ def _rank(path: Path, other: Path) -> int | None:
 
 def _paths(tape: Tape) -> Iterator[Path]:
     """Yield the paths of the first values of the tree, those of fewer steps first."""
-    rest: list[tuple[Path, int]] = [((), 0)] if len(tape.kind) else []
+    rest: list[tuple[Path, int, int]] = [((), 0, 0)] if len(tape.kind) else []
     count = 0
     while rest:
-        following: list[tuple[Path, int]] = []
-        for path, row in rest:
-            for step, child in _children(tape, row):
+        following: list[tuple[Path, int, int]] = []
+        for path, row, above in rest:
+            for step, child in _children(tape, row, path, above):
                 count += 1
                 if count > _MOST:
                     return
                 yield (*path, step)
-                following.append(((*path, step), child))
+                following.append(((*path, step), child, row))
         rest = following
 
 
-def _children(tape: Tape, row: int) -> Iterator[tuple[str | int, int]]:
+def _children(tape: Tape, row: int, path: Path, above: int) -> Iterator[tuple[str | int, int]]:
+    """Yield the steps to the values in a row, and their rows; ``above``: the row in which it is."""
     if tape.kind[row] in SEQUENCES:
-        yield from enumerate(tape.items(row))
+        columns = path[-1:] == ("columns",) and tape.kind[above] in MAPPINGS
+        names = dict(enumerate(column_names(tape, row, above))) if columns else {}
+        for number, item in enumerate(tape.items(row)):
+            yield names.get(number) or number, item
     elif tape.kind[row] in MAPPINGS:
         for key, value in tape.pairs(row):
             if tape.kind[key] == SCALAR:

@@ -351,3 +351,27 @@ def _check_depth(tape: Tape, behind: int) -> None:
         for depth, above in enumerate(around):
             if above in tape.anchors:
                 deepest[above] = max(deepest.get(above, 0), reach - depth)
+
+
+def column_names(tape: Tape, columns: int, table: int) -> list[str]:
+    """Return the names of the items of the list ``columns`` of a ``table``, both rows; empty for one without a name.
+
+    Those of ``colnames`` beside it, as astropy writes them; else the ``name`` of each item.
+    """
+    stated = [
+        value for key, value in tape.pairs(table) if tape.kind[key] == SCALAR and tape.scalar(key) == "colnames"
+    ]
+    if stated and tape.kind[tape.target(stated[-1])] in SEQUENCES:
+        return [_scalar(tape, item) for item in tape.items(tape.target(stated[-1]))]
+    items = (tape.target(item) for item in tape.items(columns))
+    return [_named(tape, item) if tape.kind[item] in MAPPINGS else "" for item in items]
+
+
+def _named(tape: Tape, item: int) -> str:
+    names = (value for key, value in tape.pairs(item) if tape.kind[key] == SCALAR and tape.scalar(key) == "name")
+    return next((_scalar(tape, value) for value in names), "")
+
+
+def _scalar(tape: Tape, row: int) -> str:
+    row = tape.target(row)
+    return tape.scalar(row) if tape.kind[row] == SCALAR else ""

@@ -33,6 +33,9 @@ t:
         ("roman.meta.nothing", None),
         ("roman.meta.telescope.x", None),
         ("t.columns[5]", None),
+        ("t.flux", "t.columns.flux"),
+        ("t.flx", None),
+        ("t.columns.flus", "t.columns.flux"),
         ("name", "roman.meta.wcs.name"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from asdffs.arrays.outline import COLUMNS
 from asdffs.document.arrays.array import Array
 from asdffs.document.document import Document
 from asdffs.errors import UsageError
@@ -36,14 +37,15 @@ def find_array(document: Document, text: str) -> tuple[Array, str, tuple[Any, ..
 
 
 def _named(document: Document, text: str) -> tuple[Array, str] | None:
-    """Return the array at a path, or the value of the quantity there."""
+    """Return the array at a path, or that of the quantity or the column there."""
     try:
         dotted: Path | None = parse_path(text)
     except UsageError:
         dotted = None
     names = [text.strip("/"), *(["/".join(map(name_of, dotted))] if dotted is not None else [])]
     for name in names:
-        for whole in (name, f"{name}/{_VALUE}" if name else _VALUE):
+        column = name.rpartition("/")[0].rpartition("/")[2] == COLUMNS
+        for whole in (name, *(f"{name}/{inner}".lstrip("/") for inner in (_VALUE, *(["data"] if column else [])))):
             try:
                 return document.arrays[whole], whole
             except KeyError:

@@ -37,6 +37,9 @@ _AXES: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
 }
 #: Models of JWST whose first axis of three is another one.
 _OTHER: Final = {"IFUCubeModel": ("wavelength", *_IMAGE)}
+#: Arrays of any model with an axis that no other array has: bits that tell which exposures were combined.
+_CONTEXT: Final = ("context", "con")
+_PLANES: Final = ("plane", *_IMAGE)
 
 
 def attributes_in(values: Mapping[str, Any], group: str) -> dict[str, Any]:
@@ -189,5 +192,5 @@ def known_axes(attributes: Mapping[str, Any], name: str, ndim: int) -> tuple[str
     if "." in name:
         return None
     names = _AXES.get(str(attributes.get("meta.telescope")).upper(), {}).get(ndim)
-    other = _OTHER.get(str(attributes.get("meta.model_type")))
+    other = _PLANES if name in _CONTEXT else _OTHER.get(str(attributes.get("meta.model_type")))
     return other if names is not None and other is not None and len(other) == ndim else names

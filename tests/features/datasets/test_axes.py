@@ -55,6 +55,8 @@ def test_known_models() -> None:
     assert found["amp33"] == ("dim_0", "dim_1", "dim_2")  # its rows are not those of the image
     assert found["meta.coefficients"] == ("dim_3", "dim_4")
     assert named({"data": (5, 8, 8)}, about=ROMAN)["data"] == ("resultant", "y", "x")
+    mosaic = named({"data": (8, 8), "context": (2, 8, 8)}, about=ROMAN)
+    assert mosaic == {"data": ("y", "x"), "context": ("plane", "y", "x")}
     webb = {"meta.telescope": "JWST", "meta.model_type": "CubeModel"}
     assert named({"data": (2, 3, 8, 9)}, about=webb)["data"] == ("integration", "group", "y", "x")
     assert named({"data": (2, 8, 9)}, about=webb)["data"] == ("integration", "y", "x")

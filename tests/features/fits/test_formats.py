@@ -101,9 +101,10 @@ def test_long_texts_are_continued_or_comments(opening: Callable[[str], Document]
 
 
 ROMAN = (
-    "roman: {{meta: {{telescope: ROMAN, instrument: {{name: WFI, detector: WFI01, optical_element: F158}}, exposure: "
-    "{{exposure_time: 107.5, start_time: !time/time-1.2.0 2027-06-01T12:00:00.000, end_time: '?'}}, pointing: "
-    "{{target_ra: 10.5, target_dec: -999999.0}}, observation: {{observation_id: '?'}}}}, data: {0}, detector: mine}}\n"
+    "roman: {{meta: {{telescope: ROMAN, instrument: {{name: WFI, detector: WFI01, optical_element: F158}}, "
+    "exposure: {{exposure_time: 107.5, start_time: !time/time-1.2.0 2027-06-01T12:00:00.000, end_time: '?'}}, "
+    "pointing: {{target_ra: 10.5, target_dec: -999999.0}}, observation: {{observation_id: '?'}}}}, "
+    "data: {0}, detector: mine}}\n"
 )
 
 
