@@ -225,11 +225,16 @@ def _head(facts: dict[str, Any], *, whole: bool) -> list[str]:
 
 def _arrays_table(facts: dict[str, Any], *, whole: bool) -> Iterator[str]:
     """Yield a line for each table and array; those of the columns of tables only with ``whole``."""
-    inside = () if whole else tuple(f"{one['path']}/" for one in facts["tables"])
-    rows = [[one["path"], "table", _table_shape(one), "", ""] for one in facts["tables"]]
-    rows += [_array_cells(one, facts) for one in facts["arrays"] if not one["path"].startswith(inside)]
-    if rows:
-        yield from aligned([["array", "datatype", "shape", "unit", "where"], *sorted(rows)])
+    rows, seen = [["array", "datatype", "shape", "unit", "where"]], set[str]()
+    for array in facts["arrays"]:
+        table = next((one for one in facts["tables"] if array["path"].startswith(f"{one['path']}/")), None)
+        if table is not None and table["path"] not in seen:
+            seen.add(table["path"])
+            rows.append([table["path"], "table", _table_shape(table), "", ""])
+        if whole or table is None:
+            rows.append(_array_cells(array, facts))
+    if facts["arrays"]:
+        yield from aligned(rows)
 
 
 def _table_shape(table: dict[str, Any]) -> str:
