@@ -28,6 +28,8 @@ _TOLERATED: Final = (
 _KERNEL: Final = ("noexec", "noatime", "sync", "dirsync")
 #: Largest number of a user or group.  The next one means "none".
 _LARGEST_ID: Final = (1 << 32) - 2
+#: Smallest ``undo`` in bytes.
+_LEAST_UNDO: Final = 1 << 20
 #: Smallest ``spool_max`` in bytes.  A part of a block that can only be decoded as a whole, and the surroundings of a
 #: reader, must fit.
 _LEAST_SPOOL: Final = 16 << 20
@@ -122,6 +124,13 @@ def _spool_max(name: str, text: str, before: Any) -> int:
     return size
 
 
+def _undo(name: str, text: str, before: Any) -> int:
+    size = parse_size(text)
+    if size is None or size < _LEAST_UNDO:
+        raise UsageError(f"undo={text}: give bytes such as 20G, at least {_LEAST_UNDO >> 20}M")
+    return size
+
+
 def _remote(name: str, text: str, before: RemoteOptions) -> RemoteOptions:
     return with_setting(before, name, text)
 
@@ -180,6 +189,7 @@ _VALUES: Final[dict[str, _Value]] = {
     "pad": _Value("SIZE|PERCENT%", "padding", _padding),
     "spool": _Value("DIR", "spool", _text),
     "spool_max": _Value("SIZE", "spool_max", _spool_max),
+    "undo": _Value("SIZE", "undo", _undo),
     "layout": _Value("VIEW", "shown.views.layout", _view),
     "checksum": _Value("keep|zero", "keep_checksums", _checksum),
     "log": _Value("FILE|syslog", "log", _text),

@@ -162,6 +162,7 @@ def open_for_mount(
         remote=options.remote,
         others=_others(options),
         budget=stated_budget(),
+        undo=options.undo,
     )
     writable = not options.read_only
     if folder is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.codecs import KnownCodecs
@@ -26,7 +26,7 @@ from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.outlines import ElementCache, Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.errors import StaleFileError
+from asdffs.errors import AsdffsError, StaleFileError
 from asdffs.format.container import Embedded, Region
 from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
@@ -36,7 +36,9 @@ from asdffs.storage.open_file import AUTO
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
+    from asdffs.document.blocks.keeping import Keeper
     from asdffs.document.tree_fit import TreeFit
+    from asdffs.storage.file_backend import FileFolder
     from asdffs.storage.urls import RemoteOptions
 
 logger = logging.getLogger(__name__)
@@ -68,7 +70,8 @@ class Settings(NamedTuple):
     ``tell(error)``: returns the text of an error as users read it.
     ``remote``: settings for remote files; None: the defaults.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.
-    ``budget``: what a request may take, whatever the file says.
+    ``budget``: what a request may take, whatever the file says.  ``undo``: most bytes of old content of blocks that
+    are kept beside the file, so that changes can be taken back; 0 keeps none.
     """
 
     spool: str | None = None
@@ -87,6 +90,17 @@ class Settings(NamedTuple):
     remote: RemoteOptions | None = None
     others: int | None = None
     budget: Budget = Budget()
+    undo: int = 0
+
+
+def _keeper_of(path: str, parts: Parts, settings: Settings) -> Keeper | None:
+    """Return what keeps old bytes of the file at ``path``; None if nothing is kept."""
+    if not settings.undo or not parts.transaction.mode.writable:
+        return None
+    from asdffs.document.blocks.keeping import Keeper
+
+    folder = cast("FileFolder", parts.transaction.folder)
+    return Keeper(folder, os.path.basename(path), settings.undo, settings.scheduler)
 
 
 class FileState:
@@ -127,6 +141,7 @@ class FileState:
         self._settings = settings
         self._codecs = KnownCodecs()
         self._room = SpoolRoom(settings.spool, settings.spool_max)
+        self._keeper = _keeper_of(path, parts, settings)
         self._looking = RankedLock(settings.scheduler, Rank.LOOK)
         self._reopen = reopen
         self._generation = 0
@@ -323,6 +338,8 @@ class FileState:
     def read_again(self) -> None:
         """Read the file again as another program left it.  Raises ``OSError``, or as ``open_document``."""
         parts = self._reopen(self._transaction)
+        if self._keeper is not None:
+            self._keeper.interrupt()
         self.contents.compressed.close()
         self._adopt(parts)
         self.changes.note_all()
@@ -351,11 +368,21 @@ class FileState:
             if self._closed:
                 return
             self._closed = True
+            forked = self._opener != os.getpid()
+            if not forked:
+                self._end_session()
             self.linked_files.close(self)
             self.contents.compressed.close()
-            self._transaction.close(forked=self._opener != os.getpid())
+            self._transaction.close(forked=forked)
 
     # -- internals --------------------------------------------------------
+
+    def _end_session(self) -> None:
+        """Complete the record of old bytes; without its end it can be taken back as well, but not checked."""
+        try:
+            self.contents.end_session()
+        except (AsdffsError, OSError) as err:
+            logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
 
     def _adopt(self, parts: Parts) -> None:
         settings = self._settings
@@ -375,6 +402,7 @@ class FileState:
             changes=self.changes,
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
             sums_content=lambda: self.tree.sums_content(),
+            keeper=self._keeper,
         )
         self._generation += 1 << 32
         self.tree = TreeEditor(self.contents, self.dialect, settings.padding, version=self._generation)

@@ -17,6 +17,7 @@ class MountOptions(NamedTuple):
     ``fsname``: the source that mount(8) shows, or None for the file.  ``spool``: directory for scratch and decoded
     blocks, or None.  ``log``: a file, ``syslog``, or None for the default.  ``growth``: how blocks are moved.
     ``journal``: whether changes are journaled.  ``spool_max``: most bytes of decoded blocks, or None.
+    ``undo``: most bytes of old content of blocks that are kept beside the file; 0 keeps none.
     ``keep_checksums``: whether changed blocks get a new checksum.
     ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``open_max``:
     of an archive, how many files stay open.  ``idle``: seconds after which an unused file of an archive is finished
@@ -37,6 +38,7 @@ class MountOptions(NamedTuple):
     growth: str = AUTO
     journal: bool = True
     spool_max: int | None = None
+    undo: int = 0
     keep_checksums: bool = True
     verify: bool = False
     kernel: tuple[str, ...] = ()

@@ -42,6 +42,7 @@ class StatusFile(RenderedFile):
             "warnings": report.warnings,
             "failures": report.failures,
             "recovery": report.recovery,
+            "undo": None if document.contents.keeper is None else document.contents.keeper.facts(),
             **report.mount,
         }
         requests = document.requests()

@@ -79,7 +79,7 @@ class Array:
         """Return what a notebook shows: facts, and a small picture.  Raises nothing about the file."""
         from asdffs.document.arrays.html import array_html
 
-        return array_html(self, self._name, self.mask, near=not self._file.is_remote)
+        return array_html(self, self._name, lambda: self.mask, near=not self._file.is_remote)
 
     @property
     @serialized

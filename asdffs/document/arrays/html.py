@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from typing import Final
 
 from asdffs import registry
@@ -14,16 +15,16 @@ from asdffs.printable import printable
 _LARGEST: Final = 256 << 20
 
 
-def array_html(array: Selectable, name: str, mask: Selectable | None, *, near: bool) -> str:
+def array_html(array: Selectable, name: str, mask: Callable[[], Selectable | None], *, near: bool) -> str:
     """Return a table of facts about ``array``, whose path is ``name``, beside a picture if it can have one.
 
-    ``mask``: that of the array.  ``near``: it is on this machine; others have no picture, because it would be
-    downloaded for it.
+    ``mask()`` returns that of the array.  ``near``: it is on this machine; others have no picture, because it would
+    be downloaded for it.
     """
     try:
         shape, dtype = array.shape, array.dtype
         pictures = registry.feature("browser") if near and array.nbytes <= _LARGEST else None
-        picture = "" if pictures is None else pictures.thumbnail_of(array, mask)
+        picture = "" if pictures is None else pictures.thumbnail_of(array, mask())
     except (AsdffsError, OSError, ValueError) as err:
         return f"<div>{text(name)}: {text(str(err))}</div>"
     facts = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.codecs import BlockCodecs, Readable, digest_of, resuming
@@ -28,6 +28,9 @@ from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, RemoteFile, read_bytes
 from asdffs.storage.copying import Stretch
 
+if TYPE_CHECKING:  # few keep old bytes
+    from asdffs.document.blocks.keeping import Keeper
+
 _CUT_OFF: Final = "the file ends inside this block"
 #: File sizes have 63 bits.
 _LARGEST = (1 << 63) - 1
@@ -40,13 +43,14 @@ class Window:
     same and the lock ``moving`` is free.
     """
 
-    __slots__ = ("_begun", "_epoch", "_lock", "_reader", "_subjects", "fd", "moving", "size", "start")
+    __slots__ = ("_begun", "_epoch", "_lock", "_number", "_reader", "_subjects", "fd", "moving", "size", "start")
 
     def __init__(self, reader: BlockReader, number: int, place: Extent, size: int) -> None:
         self._reader = reader
         self._epoch = reader.table.epoch
         self._subjects = (content(number), stored(number), CONTENTS)
         self._lock = reader.locks.of(number)
+        self._number = number
         self._begun = reader.editor.has_begun(number)
         self.fd = place.fd
         self.start = place.offset
@@ -57,13 +61,15 @@ class Window:
         """Write ``payload`` at ``offset`` of the content; return the stamp of the change.
 
         Return 0 and write nothing if the slow path must be taken: the block was not written since the file was last
-        finished (its header may have a checksum), the window is outdated, the block would grow, or the block or the
-        file is being changed.  Raises as ``Transaction.write_content``.
+        finished (its header may have a checksum), the window is outdated, the block would grow, the block or the
+        file is being changed, or old bytes must be kept first.  Raises as ``Transaction.write_content``.
         """
         reader = self._reader
         if not self._begun or reader.table.epoch != self._epoch or offset + len(payload) > self.size:
             return 0
         if self._lock.taken or reader.change.taken:
+            return 0
+        if reader.keeper is not None and not reader.keeper.has(self._number, offset, len(payload)):
             return 0
         try:
             reader.transaction.write_content(self.start + offset, payload)
@@ -90,6 +96,8 @@ class BlockReader:
     returns the byteorder that the tree states for the content of a block.  ``sums_content()``: whether the MD5 of a
     compressed block is that of its content in this file, as old libraries have it.
 
+    ``keeper``: keeps old bytes before changes; None if nothing is kept.
+
     ``shrunk``: number -> size in bytes before, of the blocks that were made smaller.
     """
 
@@ -108,7 +116,9 @@ class BlockReader:
         changes: Changes,
         order: Callable[[int], str],
         sums_content: Callable[[], bool],
+        keeper: Keeper | None = None,
     ) -> None:
+        self.keeper = keeper
         self.transaction = transaction
         self.sums_content = sums_content
         self.table = table

@@ -18,6 +18,7 @@ from asdffs.document.blocks.reading import BlockReader
 from asdffs.document.changes import BLOCKS
 from asdffs.errors import ReadOnlyError
 from asdffs.format.block_header import BlockHeader, HeaderForm
+from asdffs.storage.backend import read_bytes
 
 if TYPE_CHECKING:  # who only reads encodes nothing
     from asdffs.document.blocks.committing import BlockCommitter
@@ -120,6 +121,7 @@ class BlockStore(BlockReader):
         ``DecodedBlock.write``.
         """
         with self.changing(number) as header:
+            self._keep(number, offset, len(payload))
             decoded = self._decoded(number) if header.compressed else None
             if decoded is not None:
                 self.codecs.check_size(number, offset + len(payload))
@@ -137,6 +139,7 @@ class BlockStore(BlockReader):
             if size < (before := self.size(number)):
                 self.transaction.pins.check(number)
                 self.shrunk.setdefault(number, before)
+            self._keep(number, min(size, before), abs(size - before))
             decoded = self._decoded(number) if header.compressed else None
             if decoded is not None:
                 self.codecs.check_size(number, size)
@@ -150,6 +153,7 @@ class BlockStore(BlockReader):
         """Replace the content of the block atomically and durably.  See ``BlockCommitter.replace``."""
         before = self.stated_size(number)
         with self.changing(number):
+            self._keep(number, 0, before or 0)
             self.committer.replace(number, content)
         if before is not None and content.size < before:
             self.shrunk.setdefault(number, before)
@@ -208,6 +212,7 @@ class BlockStore(BlockReader):
         """
         for number in numbers:
             self.transaction.pins.check(number)
+            self._leave(number)
         self.editor.clear(numbers)
         for number in numbers:
             self.compressed.forget(number)
@@ -218,6 +223,7 @@ class BlockStore(BlockReader):
         """Remove the last block.  Under ``change``.  Raises ``InUseError`` or as ``BlockEditor.remove_last``."""
         number = len(self.table) - 1
         self.transaction.pins.check(number)
+        self._leave(number)
         self.editor.remove_last()
         self.compressed.forget(number)
         self.forget_sum(number)
@@ -229,6 +235,23 @@ class BlockStore(BlockReader):
         """
         self.editor.finish(interrupted=lambda: self.change.wanted)
         self.table.pinned = self.pending
+
+    def _keep(self, number: int, offset: int, length: int) -> None:
+        """Keep bytes that are about to be changed, if old bytes are kept.  Raises ``OSError``, ``AsdffsError``."""
+        if self.keeper is not None:
+            self.keeper.keep(number, len(self.table), offset, length, self.size(number), self._old)
+
+    def _leave(self, number: int) -> None:
+        if self.keeper is not None:
+            self.keeper.leave(number, len(self.table))
+
+    def end_session(self) -> None:
+        """Note what the changed bytes are now, if old bytes are kept.  Raises ``OSError``, ``AsdffsError``."""
+        if self.keeper is not None:
+            self.keeper.end(self.size, self._old)
+
+    def _old(self, number: int, offset: int, length: int) -> bytes:
+        return read_bytes(self.read_decoded(number, offset, length))
 
     def _decoded(self, number: int) -> DecodedBlock | None:
         """Return the decoded block that is about to be written; None if it shows its stored bytes."""
