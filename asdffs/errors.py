@@ -38,6 +38,7 @@ class Remedy(enum.Enum):
     LOOK = enum.auto()
     MAKE_LOCAL = enum.auto()
     MORE_MEMORY = enum.auto()
+    KEEP_OLD_BYTES = enum.auto()
     MORE_SPOOL = enum.auto()
     OTHER_CATALOG = enum.auto()
     RECOMPRESS = enum.auto()

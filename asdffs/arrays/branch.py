@@ -26,6 +26,8 @@ _QUANTITY: Final = re.compile(
     r".*[:/](unit/quantity|coordinates/(angle|longitude|latitude|spectralcoord|spectral_coord))-[\d.]+"
 )
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
+_MASK: Final = "mask"
+_DATA: Final = "data"
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 
 
@@ -321,6 +323,21 @@ def is_fits(tag: str) -> bool:
 def is_table(branch: Branch) -> bool:
     """Return whether ``branch`` has columns, by its tag."""
     return _TABLE.fullmatch(branch.tag) is not None
+
+
+def mask_of(array: Branch) -> Branch | None:
+    """Return the mask of an array, if it is an array as well; None without one.
+
+    It is in the ndarray; or bools beside it, if the array is the ``data`` of an object, as of an NDCube or a map of
+    sunpy.
+    """
+    own = array.children.get(_MASK)
+    if own is not None or array.masked or not array.above or not array.above[0].tag:
+        return own if own is None or own.holds else None
+    above = array.above[0]
+    beside = above.children.get(_MASK) if above.children.get(_DATA) is array else None
+    bools = beside is not None and beside.array is not None and beside.array.datatype == "bool8"
+    return beside if bools else None
 
 
 def is_quantity(branch: Branch) -> bool:

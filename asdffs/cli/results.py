@@ -125,6 +125,7 @@ WORDS: Final = {
     Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",
     Remedy.MAKE_LOCAL: "'asdffs repack {file} OUT' makes a copy that can be changed",
     Remedy.MORE_MEMORY: "ASDFFS_MEMORY=4G in the environment allows more",
+    Remedy.KEEP_OLD_BYTES: "mount with -o undo=SIZE, before blocks are changed",
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
     Remedy.OTHER_CATALOG: "name another file with --catalog",
     Remedy.RECOMPRESS: "'asdffs block {file} {block} --compression zlib' stores them otherwise",

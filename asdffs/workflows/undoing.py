@@ -1,4 +1,4 @@
-"""Takes back the last session of a file in which blocks were changed under ``-o undo=SIZE``.
+"""Takes back the last session of a file in which blocks were changed and their old bytes kept.
 
 If another program, or a session without that option, changed some of these bytes again, nothing is taken back.  A
 crash in between does no harm: the same command goes on.
@@ -10,7 +10,7 @@ import zlib
 from typing import NamedTuple, cast
 
 from asdffs.document.document import Document
-from asdffs.errors import MissingValueError, NotPermittedError
+from asdffs.errors import MissingValueError, NotPermittedError, Remedy
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.old_bytes import (
     BYTES,
@@ -42,11 +42,11 @@ def take_back(document: Document, *, dry_run: bool = False) -> TakenBack:
     """
     folder, name = cast(FileFolder, document.folder), document.path.rpartition("/")[2]
     if not folder.has(name + SUFFIX):
-        raise MissingValueError(f"there is no {name}{SUFFIX}/ beside it: nothing was changed under -o undo=SIZE")
+        raise MissingValueError(f"there are no old bytes of it, in {name}{SUFFIX}/", remedy=Remedy.KEEP_OLD_BYTES)
     directory = directory_of(folder, name)
     names = sessions_in(directory)
     if not names:
-        raise MissingValueError(f"{name}{SUFFIX}/ has no session: nothing was changed under -o undo=SIZE")
+        raise MissingValueError(f"there are no old bytes of it, in {name}{SUFFIX}/", remedy=Remedy.KEEP_OLD_BYTES)
     session = Session.open(directory, names[-1])
     try:
         records = list(session.records())
@@ -64,7 +64,7 @@ def take_back(document: Document, *, dry_run: bool = False) -> TakenBack:
 def _check(document: Document, session: Session, records: list[Old]) -> None:
     """Raise ``NotPermittedError`` if the session is not complete, or something was changed after it."""
     if left := [one.number for one in records if one.kind == LEFT]:
-        raise NotPermittedError("its old bytes were not all kept: -o undo= had no more room", block=left[0])
+        raise NotPermittedError("its old bytes were not all kept: there was no more room for them", block=left[0])
     if len(document.blocks) < session.count:
         raise NotPermittedError(f"the file had {session.count} blocks, and has {len(document.blocks)}")
     now = {(one.number, one.offset): one for one in records if one.kind == NOW}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import random
 import re
@@ -79,11 +80,13 @@ def calls(work: Callable[[], object]) -> list[str]:
         if event == "call":
             found.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_code.co_qualname}")
 
+    gc.disable()  # what is called back at a collection is not part of the work
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return found[1:]  # without ``work`` itself
 
 

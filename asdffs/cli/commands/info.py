@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
+from asdffs.arrays.branch import mask_of
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.cli.arguments import add_files, add_json, add_remote
 from asdffs.cli.printing import aligned, say
@@ -155,6 +156,7 @@ def _arrays_facts(document: Document, arrays: Sequence[Ndarray]) -> list[dict[st
 
     branches = {branch.path: branch for branch in document.outlines.outline().arrays}
     units = {path: units_of(document, branch).get("", "") for path, branch in branches.items()}
+    masked = {path for path, branch in branches.items() if branch.masked or mask_of(branch) is not None}
     return [
         {
             "path": array.name,
@@ -162,6 +164,7 @@ def _arrays_facts(document: Document, arrays: Sequence[Ndarray]) -> list[dict[st
             "shape": _shape(document, array),
             "datatype": array.datatype,
             "unit": units.get(array.path, ""),
+            "masked": array.path in masked,
         }
         for array in arrays
     ]
@@ -253,6 +256,7 @@ def _array_cells(array: dict[str, Any], facts: dict[str, Any]) -> list[str]:
         where = f"block {source % len(blocks)}" if -len(blocks) <= source < len(blocks) else f"no block {source}"
         kind = _kind(blocks[source]) if where.startswith("block") and "error" not in blocks[source] else "none"
         where += "" if kind == "none" else f", {kind}"
+    where += ", masked" if array["masked"] else ""
     return [array["path"], datatype_text(array["datatype"]), lengths, array["unit"], where]
 
 

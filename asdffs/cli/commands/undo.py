@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import stat
 from contextlib import closing
 from typing import Final
 
@@ -51,8 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_asdf(record: str) -> bool:
     """Return whether the file is no record of values, by its first bytes.  Raises as ``read_whole``."""
-    with contextlib.suppress(OSError), open(record, "rb") as file:
-        return file.read(len(_HEAD)) == _HEAD
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(os.stat(record).st_mode):  # a pipe would be empty afterwards
+            with open(record, "rb") as file:
+                return file.read(len(_HEAD)) == _HEAD
     return False
 
 

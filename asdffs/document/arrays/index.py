@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.arrays.branch import Branch, shown_key
+from asdffs.arrays.branch import Branch, mask_of, shown_key
 from asdffs.arrays.chunked import METADATA, is_in_pieces, is_tile, is_tiled, parse_chunked, starts_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
@@ -64,8 +64,16 @@ class ArrayIndex(Mapping[str, "Array"]):
 
         file, keys, mask = self._keys(path)
         name = "/".join((*map(name_of, keys), *([_MASK] if mask else [])))
-        hidden = f"{path}/{_MASK}" if path else _MASK
-        return (Mask if mask else Array)(file, file.linked_files.finder(file, keys), name, lambda: self.get(hidden))
+        kind = Mask if mask else Array
+        return kind(file, file.linked_files.finder(file, keys), name, lambda: self._mask_of(path))
+
+    def _mask_of(self, path: str) -> Array | None:
+        """Return the mask of the array at ``path``; None if it has none."""
+        file, keys, mask = self._keys(path)
+        found = None if mask else mask_of(file.outlines.branch(keys))
+        beside = found is not None and len(found.path) == len(keys)
+        above = path.rpartition("/")[0] if beside else path
+        return None if mask else self.get(f"{above}/{_MASK}" if above else _MASK)
 
     @serialized
     def __iter__(self) -> Iterator[str]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from asdffs.arrays import branch as branches
 from asdffs.arrays.branch import Branch, Scalar
 from asdffs.arrays.inline import complex_of, inline_nulls
 from asdffs.document.arrays.array import Array
@@ -128,7 +129,7 @@ def mask_of(file: FileState, branch: Branch, elements: Elements) -> Elements | N
     """
     if branch.masked:
         return stated_mask(file, branch, elements)
-    mask = branch.children.get("mask")
+    mask = branches.mask_of(branch)
     return None if mask is None or mask.array is None else elements_of(file, mask, rows_first=True)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the old bytes of blocks before they are changed, up to a size, for ``-o undo=SIZE``.
+"""Keeps the old bytes of blocks before they are changed, up to a size, so that a session can be undone.
 
 Content is kept in pieces of 64 KiB, each before its first change in a session, durably.  The oldest sessions make
 room for the newest one.  If that needs more than the size, its later changes are not kept, and the session cannot be
@@ -127,7 +127,7 @@ class Keeper:
 
     def _leave(self, session: Session, number: int) -> None:
         logger.warning(
-            "block %d: its old bytes are not kept, because -o undo= has no more room; undo will refuse this session",
+            "block %d: there is no more room for its old bytes, so this session cannot be undone",
             number,
         )
         session.append(LEFT, number, 0)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.arrays.branch import Branch, is_quantity, shown_key
+from asdffs.arrays.branch import Branch, is_quantity, mask_of, shown_key
 from asdffs.arrays.outline import COLUMNS
 from asdffs.arrays.scalars import read_scalars
 from asdffs.document.arrays.array import Array
@@ -145,14 +145,15 @@ class _Reader:
             one.attributes = dict(_attributes_of(place, units.get(fields[0] if fields else "", "")))
             self._put(one, (*steps, *fields), (*place.keys, *fields))
             added.append(one)
-        if place.branch.masked or _MASK in place.branch.children:
-            mask = self._mask(place, array.shape, (*steps, _MASK))
+        beside = _MASK not in place.branch.children and mask_of(place.branch) is not None
+        if place.branch.masked or _MASK in place.branch.children or beside:
+            names, own = (place.names[:-1], steps[:-1]) if beside else (place.names, steps)
+            mask = self._mask("/".join((*names, _MASK)), array.shape, (*own, _MASK))
             for one in added:
                 one.mask = mask
 
-    def _mask(self, place: Place, shape: tuple[int, ...], steps: Path) -> str:
+    def _mask(self, path: str, shape: tuple[int, ...], steps: Path) -> str:
         """Add the mask of an array of ``shape``.  Return its name; empty if it cannot be applied, which is told."""
-        path = "/".join((*place.names, _MASK))
         try:
             mask = self._document.arrays[path]
             one = Variable("", mask, path, mask.shape, mask.dtype)
@@ -280,9 +281,16 @@ def places_below(group: Place, left_out: dict[str, str]) -> Iterator[Place]:
             sentence = f"aliases and references lead to more than {PLACES:,} places with arrays"
             raise NotSupportedError(sentence, path=group.file.path)
         if place.branch.array is not None:
-            yield place
+            if not _is_mask_beside(place):
+                yield place
         else:
             rest += reversed([*_children(place, left_out)])
+
+
+def _is_mask_beside(place: Place) -> bool:
+    """Return whether an array is the mask of the one beside it, with which it is shown."""
+    data = place.branches[-2].children.get("data") if len(place.branches) > 1 else None
+    return data is not None and data.array is not None and mask_of(data) is place.branch
 
 
 def _children(place: Place, left_out: dict[str, str]) -> Iterator[Place]:

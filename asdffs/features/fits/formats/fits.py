@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, home_of, is_fits, is_table
+from asdffs.arrays.branch import mask_of as branch_of_mask
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import array_errors
@@ -109,7 +110,9 @@ class FitsFile(ArrayFile):
         return None if external else self._own()
 
     def _own(self) -> tuple[Subject, ...]:
-        found = {subject for branch in arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
+        mask = branch_of_mask(self.branch)
+        arrays = [*arrays_in(self.branch), *([mask] if mask is not None else [])]
+        found = {subject for branch in arrays for subject in subjects_of(self._document, branch)}
         return (TREE, *sorted({*found, *self._sky()}))
 
     def _sky(self) -> set[Subject]:
