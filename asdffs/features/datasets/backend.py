@@ -20,6 +20,7 @@ from xarray.core.indexing import ExplicitIndexer, IndexingSupport, LazilyIndexed
 from asdffs.document.arrays.reference import ArrayReference, open_files
 from asdffs.document.opening import open_to_read
 from asdffs.errors import UsageError
+from asdffs.features.datasets.conversion import Conversion
 from asdffs.features.datasets.variables import Dataset, Variable, describe
 from asdffs.storage.urls import is_remote
 from asdffs.tree.paths import Path, format_path, name_of, parse_path
@@ -32,7 +33,7 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
 
     description = "ASDF files, local or in an object store, read lazily by asdffs"
     url = "https://asdffs.readthedocs.io"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "mask_and_scale", "group", "axes")
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "mask_and_scale", "group", "axes", "units")
 
     def open_dataset(
         self,
@@ -42,14 +43,17 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
         mask_and_scale: bool | None = None,
         group: str | None = None,
         axes: Mapping[str, Sequence[str]] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> Any:
         """Return the dataset of a file or URL.
 
         ``drop_variables``: names of variables to leave out.  ``mask_and_scale``: missing elements are NaN, and
         integers with missing elements are floats (the default).  False: values are as in the file, and the mask is a
-        variable.  ``group``, ``axes``: as for ``variables.describe``.
+        variable.  ``group``, ``axes``: as for ``variables.describe``.  ``units``: name of a variable -> the unit
+        that its values get, so that files with different units can be combined.
 
-        Raises ``UsageError``, or as ``asdffs.open``.  Warns of arrays that cannot be shown.
+        Raises ``UsageError``, also if a unit cannot be converted, or as ``asdffs.open``.  Warns of arrays that cannot
+        be shown.
         """
         path = _path_of(filename_or_obj)
         document = open_to_read(path)
@@ -59,11 +63,14 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
             warnings.warn(f"{document.path}: {name} is left out: {reason}", stacklevel=3)
         dropped = {drop_variables} if isinstance(drop_variables, str) else {*(drop_variables or ())}
         masking = mask_and_scale is not False
+        _convert(found, units or {})
         shown = _shown(found, masking=masking)
         variables = {
             name: _variable(found, one, masking=masking) for name, one in shown.items() if name not in dropped
         }
-        return xarray.Dataset(variables, attrs=_for_netcdf(found.attributes))
+        dataset = xarray.Dataset(variables, attrs=_for_netcdf(found.attributes))
+        dataset.set_close(_keep_open)
+        return dataset
 
     def open_groups_as_dict(self, filename_or_obj: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
         """Return a dataset for each mapping of the tree that has arrays, by its path in a mount: ``/``, ``/roman``.
@@ -89,6 +96,13 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
         if not isinstance(filename_or_obj, (str, os.PathLike)):
             return False
         return os.fspath(filename_or_obj).partition("?")[0].lower().endswith(_ENDING)
+
+
+def _keep_open() -> None:
+    """Close nothing: other datasets may read the same file, and ``open_files`` closes those that nobody used lately.
+
+    xarray cannot close several files at once if one has nothing to be called.
+    """
 
 
 def _for_netcdf(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,10 +163,21 @@ def _is_masked(one: Variable) -> bool:
     return bool(one.mask) and one.dtype.kind in "fciu"
 
 
+def _convert(found: Dataset, wanted: Mapping[str, str]) -> None:
+    """Give variables the units that the caller wants.  Raises ``UsageError``, ``NotSupportedError``."""
+    for name, unit in wanted.items():
+        if name not in found.variables:
+            known = ", ".join(sorted(found.variables)) or "none"
+            raise UsageError(f"units: there is no variable {name!r}; there are {known}")
+        one = found.variables[name]
+        one.conversion = Conversion(name, one.attributes.get("units", ""), unit)
+        one.attributes["units"] = unit
+
+
 def _variable(found: Dataset, one: Variable, *, masking: bool) -> Any:
     mask = found.variables[one.mask].array.reference() if masking and _is_masked(one) else None
     reference = one.array.reference()
-    lazy = LazyArray(reference, one.shape, one.dtype, one.fields, mask)
+    lazy = LazyArray(reference, one.shape, one.dtype, one.fields, mask, one.conversion)
     variable = xarray.Variable(one.axes, LazilyIndexedArray(lazy), one.attributes)
     if reference.chunks is not None:  # without these, xarray lets dask choose
         variable.encoding["preferred_chunks"] = dict(zip(one.axes, reference.chunks, strict=False))
@@ -167,6 +192,8 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
     broadcast it to the shape of the array.  One element of the mask is for the whole field of a record, also if the
     field has axes of its own.
 
+    ``conversion``: into another unit.
+
     It can be pickled, and used by any thread or process.
     """
 
@@ -177,12 +204,15 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
         dtype: np.dtype[Any],
         fields: tuple[str, ...] = (),
         mask: ArrayReference | None = None,
+        conversion: Conversion | None = None,
     ) -> None:
+        self._conversion = conversion
         self._reference = reference
         self._fields = fields
         self._mask = mask
         self.shape = shape
-        self.dtype = dtype.newbyteorder("=") if mask is None else with_nan(dtype)
+        self._stored = dtype.newbyteorder("=") if mask is None else with_nan(dtype)
+        self.dtype = self._stored if conversion is None else conversion.dtype_of(self._stored)
 
     def __getitem__(self, key: ExplicitIndexer) -> Any:
         """Return the elements that an indexer of xarray selects.  Raises as ``ArrayReference.__getitem__``."""
@@ -191,9 +221,14 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """Return what makes two of them equal for dask: the versions of the files, and what is read of them."""
         mask = None if self._mask is None else self._mask.__dask_tokenize__()
-        return (*self._reference.__dask_tokenize__(), self._fields, str(self.dtype), mask)
+        units = None if self._conversion is None else (self._conversion.stated, self._conversion.wanted)
+        return (*self._reference.__dask_tokenize__(), self._fields, str(self.dtype), mask, units)
 
     def _read(self, key: tuple[Any, ...]) -> Any:
+        found = self._selected(key)
+        return found if self._conversion is None else self._conversion(found).astype(self.dtype, copy=False)
+
+    def _selected(self, key: tuple[Any, ...]) -> Any:
         axes = self._reference.ndim
         found = self._reference.outer(key[:axes])
         for name in self._fields:
@@ -202,8 +237,8 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
             found = _select_last(found, key[axes:])
         found = np.asarray(found)
         if self._mask is None:
-            return found.astype(self.dtype, copy=False)
-        masked = found.astype(self.dtype)
+            return found.astype(self._stored, copy=False)
+        masked = found.astype(self._stored)
         masked[np.broadcast_to(self._missing(key, self._mask), masked.shape)] = np.nan
         return masked
 

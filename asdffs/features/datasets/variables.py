@@ -37,6 +37,8 @@ from asdffs.tree.paths import Path, format_path, name_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from asdffs.features.datasets.conversion import Conversion
+
 #: Name of the variable if the whole tree is one array.
 _ROOT: Final = "data"
 _MASK: Final = "mask"
@@ -48,6 +50,7 @@ class Variable:
 
     ``array``: it; ``path``: its path in ``document.arrays``.  ``fields``: the names that lead to the field.
     ``axes``: the names of the axes.  ``mask``: the name of the variable with its mask; empty without one.
+    ``conversion``: of its values into another unit.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Variable:
     mask: str = ""
     axes: tuple[str, ...] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
+    conversion: Conversion | None = None
 
 
 @dataclass(slots=True)
