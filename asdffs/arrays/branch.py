@@ -328,16 +328,17 @@ def is_table(branch: Branch) -> bool:
 def mask_of(array: Branch) -> Branch | None:
     """Return the mask of an array, if it is an array as well; None without one.
 
-    It is in the ndarray; or bools beside it, if the array is the ``data`` of an object, as of an NDCube or a map of
-    sunpy.
+    It is in the ndarray; or bools of the same shape beside it, if the array is the ``data`` of an object, as of an
+    NDCube or a map of sunpy.
     """
     own = array.children.get(_MASK)
     if own is not None or array.masked or not array.above or not array.above[0].tag:
         return own if own is None or own.holds else None
     above = array.above[0]
     beside = above.children.get(_MASK) if above.children.get(_DATA) is array else None
-    bools = beside is not None and beside.array is not None and beside.array.datatype == "bool8"
-    return beside if bools else None
+    if beside is None or beside.array is None or array.array is None or beside.array.datatype != "bool8":
+        return None
+    return beside if beside.array.shape == array.array.shape else None
 
 
 def is_quantity(branch: Branch) -> bool:

@@ -72,7 +72,7 @@ def tables_in(outline: Outline) -> Iterator[tuple[Branch, int | None, list[str]]
     for table in found.values():
         columns = table.children.get(COLUMNS)
         children = columns.children.items() if columns is not None else ()
-        lengths = (one.array.shape for _, child in children for one in _arrays_below(child) if one.array is not None)
+        lengths = (one.array.shape for _, child in children for one in arrays_in(child) if one.array is not None)
         rows = next((shape[0] for shape in lengths if shape), None)
         yield table, rows, [str(key if child.label is None else child.label) for key, child in children]
 
@@ -83,12 +83,16 @@ def _above(branch: Branch) -> Iterator[Branch]:
         yield branch
 
 
-def _arrays_below(branch: Branch) -> Iterator[Branch]:
-    if branch.array is not None:
-        yield branch
-    for child in branch.children.values():
-        if child.holds:
-            yield from _arrays_below(child)
+def arrays_in(branch: Branch) -> Iterator[Branch]:
+    """Yield the arrays in a branch, each once, however many aliases lead to it."""
+    rest, seen = [branch], {id(branch)}
+    while rest:
+        found = rest.pop()
+        if found.array is not None:
+            yield found
+        below = [child for child in found.children.values() if child.holds and id(child) not in seen]
+        seen.update(map(id, below))
+        rest += below
 
 
 class _Walk:

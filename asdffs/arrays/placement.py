@@ -160,3 +160,13 @@ def fault_in_block(array: Ndarray, count: int, size_of: Callable[[int], int | No
     except InvalidArrayError as err:
         return err.sentence
     return ""
+
+
+def check_mask_shape(mask: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise ``InvalidArrayError`` if a mask of the shape ``mask`` cannot be broadcast to its array, of ``shape``.
+
+    As in numpy, axes are compared from the last one on, and a length of 1 fits any length.
+    """
+    pairs = zip(reversed(mask), reversed(shape), strict=False)
+    if len(mask) > len(shape) or not all(one in (1, other) for one, other in pairs):
+        raise InvalidArrayError(f"its mask has the shape {list(mask)}, which does not fit {list(shape)}")

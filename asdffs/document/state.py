@@ -32,17 +32,19 @@ from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Extent, ReadFolder, RemoteFile, Signature
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.open_file import AUTO
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:  # who only reads refuses no tree
     from asdffs.document.blocks.keeping import Keeper
     from asdffs.document.tree_fit import TreeFit
-    from asdffs.storage.file_backend import FileFolder
     from asdffs.storage.urls import RemoteOptions
 
 logger = logging.getLogger(__name__)
 
+#: The ending of the directory with old bytes (``storage/old_bytes``, which few need).
+UNDO: Final = ".undo"
 _MEANWHILE: Final = "another program changed it while blocks were being written; open it again"
 
 
@@ -93,14 +95,14 @@ class Settings(NamedTuple):
     undo: int = 0
 
 
-def _keeper_of(path: str, parts: Parts, settings: Settings) -> Keeper | None:
-    """Return what keeps old bytes of the file at ``path``; None if nothing is kept."""
+def _keeper_of(path: str, parts: Parts, settings: Settings, count: int) -> Keeper | None:
+    """Return what keeps old bytes of the file at ``path``, which has ``count`` blocks; None if nothing is kept."""
     if not settings.undo or not parts.transaction.mode.writable:
         return None
     from asdffs.document.blocks.keeping import Keeper
 
-    folder = cast("FileFolder", parts.transaction.folder)
-    return Keeper(folder, os.path.basename(path), settings.undo, settings.scheduler)
+    folder = cast(FileFolder, parts.transaction.folder)
+    return Keeper(folder, os.path.basename(path), count, settings.undo, settings.scheduler)
 
 
 class FileState:
@@ -141,7 +143,7 @@ class FileState:
         self._settings = settings
         self._codecs = KnownCodecs()
         self._room = SpoolRoom(settings.spool, settings.spool_max)
-        self._keeper = _keeper_of(path, parts, settings)
+        self._keeper: Keeper | None = None
         self._looking = RankedLock(settings.scheduler, Rank.LOOK)
         self._reopen = reopen
         self._generation = 0
@@ -156,6 +158,7 @@ class FileState:
         self.linked_files = linked_files or LinkedFiles[FileState](
             self, open_other, self.scheduler, settings.others, settings.remote.follow if settings.remote else ()
         )
+        self._end_killed_session()
 
     # -- parts and bytes --------------------------------------------------
 
@@ -337,9 +340,8 @@ class FileState:
 
     def read_again(self) -> None:
         """Read the file again as another program left it.  Raises ``OSError``, or as ``open_document``."""
+        self._interrupt_session()
         parts = self._reopen(self._transaction)
-        if self._keeper is not None:
-            self._keeper.interrupt()
         self.contents.compressed.close()
         self._adopt(parts)
         self.changes.note_all()
@@ -378,9 +380,29 @@ class FileState:
     # -- internals --------------------------------------------------------
 
     def _end_session(self) -> None:
-        """Complete the record of old bytes; without its end it can be taken back as well, but not checked."""
+        """Complete the record of old bytes, unless another program changed the file meanwhile."""
         try:
-            self.contents.end_session()
+            if self._keeper is not None and (self.mode.conflict or self.was_changed()):
+                self._keeper.interrupt()
+            else:
+                self.contents.end_session()
+        except (AsdffsError, OSError) as err:
+            logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
+
+    def _interrupt_session(self) -> None:
+        try:
+            if self._keeper is not None:
+                self._keeper.interrupt()
+        except OSError as err:
+            logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
+
+    def _end_killed_session(self) -> None:
+        """End a record of old bytes whose process was killed, before the file is changed again."""
+        folder, name = self.folder, os.path.basename(self.path)
+        if not self.writable or not isinstance(folder, FileFolder) or not folder.has(name + UNDO):
+            return
+        try:
+            self.contents.end_killed_session(folder, name)
         except (AsdffsError, OSError) as err:
             logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
 
@@ -389,6 +411,7 @@ class FileState:
         self._transaction, self.dialect = parts.transaction, parts.dialect
         self.mode = parts.transaction.mode
         self.table = BlockTable(parts.transaction, parts.layout, self.changes)
+        self._keeper = _keeper_of(self.path, parts, settings, len(self.table))
         self.contents = BlockStore(
             parts.transaction,
             self.table,

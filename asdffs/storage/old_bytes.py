@@ -3,19 +3,23 @@
 ``NAME.asdf.undo/`` has a file for each session in which blocks were changed, ``000001`` and so on.  It begins with a
 line of JSON; records follow, each with a CRC-32:
 
-| record | fields                              | meaning                                                        |
-|--------|-------------------------------------|----------------------------------------------------------------|
-| SIZE   | number, size                        | the size of a block before its first change                    |
-| BYTES  | number, offset, length, bytes       | content of a block before its first change                     |
-| LEFT   | number                              | a change of this block is not kept: there was no more room     |
-| NOW    | number, offset, length, CRC-32      | at the end of the session: what the same bytes were then       |
+| record   | fields                          | meaning                                                              |
+|----------|---------------------------------|----------------------------------------------------------------------|
+| SIZE     | number, size                    | the size of a block before its first change                          |
+| BYTES    | number, offset, length, bytes   | content of a block before its first change                           |
+| LEFT     | number, ``Why``                 | a change of this block is not kept, so the session stays             |
+| END_SIZE | number, size                    | at the end of the session: the size of a block                       |
+| END      | number, offset, length, CRC-32  | at the end of the session: what kept bytes were then                 |
+| TAKING   |                                 | the session is being taken back: nothing is compared any more        |
 
 A record is durable before the change that it is about begins.  So what follows the last whole record is about a
-change that was not made.  One thread at a time.
+change that was not made.  Records may be those of another user, the owner of the file: each field is checked.  One
+thread at a time.
 """
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import struct
@@ -31,16 +35,29 @@ if TYPE_CHECKING:
 
 #: How the directory of a file is called, after the name of the file.
 SUFFIX: Final = ".undo"
+#: Bytes of content that are kept together.
+PIECE: Final = 1 << 16
 _HEAD: Final = '{"asdffs undo": 1, "blocks": %d}\n'
 #: Kind, number of the block, offset or size, length, CRC-32 of what follows; then the CRC-32 of these.
 _RECORD: Final = struct.Struct(">BIQII")
 _CRC: Final = struct.Struct(">I")
-SIZE, BYTES, LEFT, NOW = range(1, 5)
+SIZE, BYTES, LEFT, END_SIZE, END, TAKING = range(1, 7)
 _LONGEST_HEAD: Final = 100
+#: File sizes have 63 bits.
+_LARGEST: Final = (1 << 63) - 1
+
+
+class Why(enum.IntEnum):
+    """Why a change is not kept."""
+
+    NO_ROOM = 0
+    REMOVED = 1
+    FOREIGN = 2
+    DAMAGED = 3
 
 
 class Old(NamedTuple):
-    """A record.  ``offset``: in the content of block ``number``; of SIZE, the size.  ``crc``: of the bytes.
+    """A record.  ``offset``: in the content of block ``number``; of a size, the size.  ``crc``: of the bytes.
 
     ``place``: where the bytes of BYTES are in the session's file.
     """
@@ -54,34 +71,47 @@ class Old(NamedTuple):
 
 
 class Session:
-    """The record of one session, to be read or continued.  ``count``: how many blocks the file had."""
+    """The record of one session.  ``count``: how many blocks the file had.  ``name``: of its file."""
 
-    def __init__(self, backend: FileBackend, count: int) -> None:
+    def __init__(self, backend: FileBackend, count: int, start: int) -> None:
         self._backend = backend
         self.count = count
+        self.name = backend.name
+        self._start = start
         self._end = backend.size()
 
     @classmethod
     def create(cls, folder: FileFolder, name: str, count: int) -> Session:
-        """Begin a session in ``folder``, durably.  Raises ``OSError``."""
+        """Begin a session in ``folder``, durably.  Raises ``OSError``, and then there is none."""
         backend = folder.open(name, writable=True, create=True)
-        backend.write_at(0, (_HEAD % count).encode())
-        backend.sync()
-        folder.sync()
-        return cls(backend, count)
+        try:
+            head = (_HEAD % count).encode()
+            backend.write_at(0, head)
+            backend.sync()
+            folder.sync()
+        except OSError:
+            backend.close()
+            folder.remove(name)
+            raise
+        return cls(backend, count, len(head))
 
     @classmethod
     def open(cls, folder: FileFolder, name: str) -> Session:
-        """Open a session to read it.  Raises ``DamagedFileError``, ``OSError``."""
-        backend = folder.open(name, writable=False)
+        """Open a session to read and end it.  Raises ``DamagedFileError`` if it has no head, ``OSError``."""
+        backend = folder.open(name, writable=True)
         head = backend.read_at(0, _LONGEST_HEAD).partition(b"\n")[0]
         try:
             facts: Any = json.loads(head)
-            session = cls(backend, int(facts["blocks"]))
-        except (ValueError, TypeError, KeyError) as err:
+            count = int(facts["blocks"])
+            if not 0 <= count < 1 << 32:
+                raise ValueError(count)
+        except (ValueError, TypeError, KeyError, OverflowError) as err:
             backend.close()
             raise DamagedFileError("is no record of old bytes", path=folder.path(name)) from err
+        session = cls(backend, count, len(head) + 1)
         session._end = len(head) + 1
+        for one in session.records():
+            session._end = one.place + (one.length if one.kind == BYTES else 0)
         return session
 
     def append(
@@ -98,8 +128,8 @@ class Session:
         self._backend.sync()
 
     def records(self) -> Iterator[Old]:
-        """Yield the whole records in order.  Raises ``OSError``."""
-        place, size = self._end, self._backend.size()
+        """Yield the whole records in order.  Raises ``DamagedFileError`` for an impossible one, ``OSError``."""
+        place, size = self._start, self._backend.size()
         while place < size:
             raw = self._backend.read_at(place, _RECORD.size + _CRC.size)
             fields = raw[: _RECORD.size]
@@ -108,11 +138,20 @@ class Session:
             kind, number, offset, length, crc = _RECORD.unpack(fields)
             place += len(raw)
             found = Old(kind, number, offset, length, crc, place)
+            self._check(found)
             if kind == BYTES:
                 if place + length > size or zlib.crc32(self.bytes_of(found)) != crc:
                     return
                 place += length
             yield found
+
+    def _check(self, old: Old) -> None:
+        """Raise ``DamagedFileError`` for a record that no session has."""
+        whole = old.kind in (SIZE, END_SIZE, LEFT, TAKING)
+        possible = SIZE <= old.kind <= TAKING and old.offset <= _LARGEST and old.length <= PIECE
+        possible = possible and (whole or old.offset % PIECE == 0)
+        if not possible or (old.number >= self.count and old.kind not in (LEFT, TAKING)):
+            raise DamagedFileError(f"has a record that no session has, before byte {old.place}", path=self.name)
 
     def bytes_of(self, old: Old) -> bytes:
         """Return the bytes of a record.  Raises ``OSError``."""
@@ -139,12 +178,30 @@ def directory_of(folder: FileFolder, name: str) -> FileFolder:
 
 def sessions_in(directory: FileFolder) -> list[str]:
     """Return the names of the sessions, the oldest first.  Raises ``OSError``."""
-    return sorted(name for name in directory.names() if name.isdecimal())
+    return sorted(name for name in directory.names() if name.isascii() and name.isdecimal())
 
 
 def size_of(directory: FileFolder, names: list[str]) -> int:
     """Return the bytes that sessions take.  Raises ``OSError``."""
     return sum(directory.status(name).st_size for name in names)
+
+
+def last_session(folder: FileFolder, of: str) -> tuple[FileFolder, Session] | None:
+    """Return the directory and the last session of the file ``of``; None without one.
+
+    One without a head is removed: no change has followed it.  Raises ``UntrustedFileError``, ``OSError``.
+    """
+    if not folder.has(of + SUFFIX):
+        return None
+    directory = directory_of(folder, of)
+    for name in reversed(sessions_in(directory)):
+        try:
+            return directory, Session.open(directory, name)
+        except DamagedFileError:
+            if directory.status(name).st_size >= _LONGEST_HEAD:
+                raise
+            directory.remove(name)
+    return None
 
 
 def remove_session(folder: FileFolder, of: str, directory: FileFolder, name: str) -> None:

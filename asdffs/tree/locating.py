@@ -194,6 +194,7 @@ class _Walk:
             inner = self._tape.target(item)
             entry = self._entry(inner, step) if self._tape.kind[inner] in MAPPINGS else None
             if entry is not None:
+                self._above = inner
                 found = self._node(entry[1], depth + 1, self._container(inner, depth, entry[0]), entry[0])
                 found.item = number if depth + 1 == len(self._path) else found.item
                 return found
@@ -217,7 +218,8 @@ class _Walk:
 
     def _column(self, row: int, name: str) -> int | None:
         """Return the number of the column ``name`` of a table; None unless exactly one has this name."""
-        tape, names = self._tape, column_names(self._tape, row, self._above)
+        tape = self._tape
+        names = column_names(tape, row, self._above) if self._above >= 0 else []
         found = [
             number for number, one in enumerate(names) if one == name and number < sum(1 for _ in tape.items(row))
         ]

@@ -1,29 +1,40 @@
 """Takes back the last session of a file in which blocks were changed and their old bytes kept.
 
-If another program, or a session without that option, changed some of these bytes again, nothing is taken back.  A
-crash in between does no harm: the same command goes on.
+If another program, or a session that kept nothing, changed some of these bytes again, nothing is taken back.  A crash
+in between does no harm: the same command goes on.
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from asdffs.document.document import Document
 from asdffs.errors import MissingValueError, NotPermittedError, Remedy
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.old_bytes import (
     BYTES,
+    END,
+    END_SIZE,
     LEFT,
-    NOW,
+    PIECE,
     SIZE,
     SUFFIX,
+    TAKING,
     Old,
     Session,
-    directory_of,
+    Why,
+    last_session,
     remove_session,
     sessions_in,
 )
+
+_WHY: Final = {
+    Why.NO_ROOM: "its old bytes were not all kept: there was no more room for them",
+    Why.REMOVED: "it was removed or emptied in the session",
+    Why.FOREIGN: "another program changed the file during the session",
+    Why.DAMAGED: "its old bytes could not be read",
+}
 
 
 class TakenBack(NamedTuple):
@@ -41,48 +52,66 @@ def take_back(document: Document, *, dry_run: bool = False) -> TakenBack:
     cannot be taken back, ``UntrustedFileError``, ``DamagedFileError``, ``OSError``.
     """
     folder, name = cast(FileFolder, document.folder), document.path.rpartition("/")[2]
-    if not folder.has(name + SUFFIX):
+    found = last_session(folder, name)
+    if found is None:
         raise MissingValueError(f"there are no old bytes of it, in {name}{SUFFIX}/", remedy=Remedy.KEEP_OLD_BYTES)
-    directory = directory_of(folder, name)
-    names = sessions_in(directory)
-    if not names:
-        raise MissingValueError(f"there are no old bytes of it, in {name}{SUFFIX}/", remedy=Remedy.KEEP_OLD_BYTES)
-    session = Session.open(directory, names[-1])
+    directory, session = found
     try:
-        records = list(session.records())
-        _check(document, session, records)
-        old = [one for one in records if one.kind == BYTES]
+        _check(document, session)
+        old = {(one.number, one.offset): one.length for one in session.records() if one.kind == BYTES}
         if not dry_run:
-            _write(document, session, records)
+            _write(document, session)
     finally:
         session.close()
+    rest = len(sessions_in(directory)) - 1
     if not dry_run:
-        remove_session(folder, name, directory, names[-1])
-    return TakenBack(len({one.number for one in old}), sum(one.length for one in old), len(names) - 1)
+        remove_session(folder, name, directory, session.name)
+    return TakenBack(len({number for number, _ in old}), sum(old.values()), rest)
 
 
-def _check(document: Document, session: Session, records: list[Old]) -> None:
+def _check(document: Document, session: Session) -> None:
     """Raise ``NotPermittedError`` if the session is not complete, or something was changed after it."""
-    if left := [one.number for one in records if one.kind == LEFT]:
-        raise NotPermittedError("its old bytes were not all kept: there was no more room for them", block=left[0])
+    ends: dict[tuple[int, int, int], Old] = {}
+    for one in session.records():
+        if one.kind == TAKING:
+            return  # it was checked before it was interrupted
+        if one.kind == LEFT:
+            why = next((why for why in Why if why == one.offset), Why.NO_ROOM)
+            raise NotPermittedError(_WHY[why], block=None if why == Why.FOREIGN else one.number)
+        if one.kind in (END_SIZE, END):
+            ends[one.kind, one.number, one.offset if one.kind == END else 0] = one
     if len(document.blocks) < session.count:
         raise NotPermittedError(f"the file had {session.count} blocks, and has {len(document.blocks)}")
-    now = {(one.number, one.offset): one for one in records if one.kind == NOW}
-    for old in (one for one in records if one.kind == BYTES):
-        told = now.get((old.number, old.offset))
-        if told is None:
-            continue  # the session ended without a word: it was killed
-        raw = document.blocks[old.number].read_at(old.offset, max(told.length, old.length))
-        if zlib.crc32(raw[: told.length]) != told.crc and zlib.crc32(raw[: old.length]) != old.crc:
-            place = f"bytes {old.offset} to {old.offset + old.length}"
-            raise NotPermittedError(f"{place} of it were changed again after the session", block=old.number)
+    for one in session.records():
+        if one.kind == SIZE:
+            _check_size(document, one, ends.get((END_SIZE, one.number, 0)))
+        elif one.kind == BYTES:
+            _check_piece(document, one, ends.get((END, one.number, one.offset)))
 
 
-def _write(document: Document, session: Session, records: list[Old]) -> None:
-    sizes = {one.number: one.offset for one in records if one.kind == SIZE}
-    for number, size in sizes.items():
-        if document.blocks[number].size != size:
-            document.blocks[number].truncate(size)
-    for old in (one for one in records if one.kind == BYTES):
-        document.blocks[old.number].write_at(old.offset, session.bytes_of(old))
+def _check_size(document: Document, old: Old, end: Old | None) -> None:
+    now = document.blocks[old.number].size
+    if end is not None and now not in (end.offset, old.offset):
+        raise NotPermittedError(f"its size was changed again after the session, to {now}", block=old.number)
+
+
+def _check_piece(document: Document, old: Old, end: Old | None) -> None:
+    if end is None:
+        return
+    raw = document.blocks[old.number].read_at(old.offset, PIECE)
+    if (len(raw), zlib.crc32(raw)) not in ((end.length, end.crc), (old.length, old.crc)):
+        place = f"bytes {old.offset} to {old.offset + old.length}"
+        raise NotPermittedError(f"{place} of it were changed again after the session", block=old.number)
+
+
+def _write(document: Document, session: Session) -> None:
+    """Write the old sizes and bytes, after it is noted that nothing is to be compared if this is interrupted."""
+    session.append(TAKING, 0, 0)
+    session.sync()
+    for one in session.records():
+        if one.kind == SIZE and document.blocks[one.number].size != one.offset:
+            document.blocks[one.number].truncate(one.offset)
+    for one in session.records():
+        if one.kind == BYTES:
+            document.blocks[one.number].write_at(one.offset, session.bytes_of(one))
     document.finish()

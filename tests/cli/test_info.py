@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from astropy import units
 from astropy.table import MaskedColumn, QTable, Table
+from support.arrays import tree_file
 from support.commands import Done, command
 from support.mounts import environment_in
 
@@ -72,3 +73,11 @@ def test_damaged_blocks_are_listed_without_v(path: Path) -> None:
     raw[place + 10 : place + 14] = b"wxyz"
     path.write_bytes(raw)
     assert "the compression 'wxyz" in info(path).out
+
+
+def test_regression_aliases_below_a_column_took_for_ever(tmp_path: Path) -> None:
+    levels = "\n".join(f"  - &a{n} {{p: *a{n - 1}, q: *a{n - 1}}}" for n in range(1, 40))
+    start = "  - &a0 {x: !core/ndarray-1.1.0 {data: 1, shape: [], datatype: int8}}"
+    tree = f"t: !core/table-1.1.0\n  columns:\n{start}\n{levels}\n"
+    (tmp_path / "a.asdf").write_bytes(tree_file(tree, []))
+    assert "? rows x 40 columns" in info(tmp_path / "a.asdf").out

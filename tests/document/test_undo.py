@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import threading
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import asdf
@@ -11,10 +15,13 @@ import numpy as np
 import pytest
 
 import asdffs
+from asdffs.document.block import Block
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
-from asdffs.errors import MissingValueError, NotPermittedError, UntrustedFileError
-from asdffs.storage.old_bytes import Session
+from asdffs.errors import AsdffsError, MissingValueError, NotPermittedError, UntrustedFileError
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.file_backend import FileBackend
+from asdffs.storage.old_bytes import _CRC, _RECORD
 from asdffs.workflows.undoing import take_back
 
 ROOM = 64 << 20
@@ -86,8 +93,7 @@ def test_a_session_that_was_killed_is_taken_back(tmp_path: Path) -> None:
     document.blocks[0].write_at(5, b"\xff" * 100)
     document.blocks[1].write_at(0, b"\xff" * 70_000)
     document.finish()
-    document._keeper = None
-    document.contents.keeper = None  # nothing is said at the end
+    document._keeper = document.contents.keeper = None  # nothing is said at the end
     document.close()
     (record,) = (tmp_path / "a.asdf.undo").iterdir()
     raw = record.read_bytes()
@@ -110,30 +116,6 @@ def test_what_was_changed_again_stays(tmp_path: Path) -> None:
     assert contents(path) == changed
     with asdffs.open(path, "r+") as later:  # elsewhere it does not matter
         later.arrays["b"][0] = 1
-
-
-def test_a_crash_of_undo_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "a.asdf")
-    before = contents(path)
-    document = session(path)
-    document.blocks[0].write_at(0, b"\xff" * 200_000)
-    document.finish()
-    document.close()
-    read, calls = Session.bytes_of, []
-
-    def failing(own: Session, old: object) -> bytes:
-        calls.append(old)
-        if len(calls) == 6:  # of the second half: records are checked first
-            raise OSError(5, "crash")
-        return read(own, old)
-
-    monkeypatch.setattr(Session, "bytes_of", failing)
-    with pytest.raises(OSError, match="crash"):
-        undo(path)
-    monkeypatch.undo()
-    assert contents(path) != before
-    undo(path)
-    assert contents(path) == before
 
 
 def test_no_more_room(tmp_path: Path) -> None:
@@ -185,3 +167,169 @@ def test_without_a_change_nothing_is_beside_the_file(tmp_path: Path) -> None:
     document.finish()
     document.close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.asdf"]
+
+
+def changed_later(path: Path, number: int, offset: int, raw: bytes) -> None:
+    with asdffs.open(path, "r+") as later:
+        later.blocks[number].write_at(offset, raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "offset"), [(lambda block: block.truncate(20_000), 25_000), (lambda block: block.truncate(10), 50)]
+)
+def test_regression_bytes_that_were_added_later_were_lost(
+    change: Callable[[Block], None], offset: int, tmp_path: Path
+) -> None:
+    """Behind the end that a session has left, where nothing was kept."""
+    path = write(tmp_path / "a.asdf")
+    document = session(path)
+    change(document.blocks[2])
+    document.finish()
+    document.close()
+    changed_later(path, 2, offset, b"typed")
+    kept = contents(path)
+    with pytest.raises(NotPermittedError, match="block 2: its size was changed again"):
+        undo(path)
+    assert contents(path) == kept
+
+
+def test_regression_changes_after_a_kill_were_overwritten(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.asdf")
+    document = session(path)
+    document.blocks[0].write_at(0, b"session")
+    document.finish()
+    document._keeper = document.contents.keeper = None
+    document.close()
+    changed_later(path, 0, 10, b"later")
+    with pytest.raises(NotPermittedError, match="changed again after the session"):
+        undo(path)
+
+
+def test_regression_several_threads_wrote_over_the_records(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    path = tmp_path / "a.asdf"
+    asdf.AsdfFile({f"a{n}": rng.integers(0, 99, 40 * 65_536, "u1") for n in range(4)}).write_to(path)
+    before = contents(path)
+    document = open_document(str(path), writable=True, settings=Settings(undo=ROOM, scheduler=SerialCalls()))
+
+    def work(number: int) -> None:
+        for piece in range(40):
+            document.blocks[number].write_at(piece * 65_536, b"changed")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    document.finish()
+    document.close()
+    assert undo(path)[:2] == (4, 4 * 40 * 65_536)
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize("crash", range(1, 9))
+def test_regression_an_interrupted_undo_could_not_go_on(
+    crash: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each write: also one that has written half of its piece."""
+    path = write(tmp_path / "a.asdf")
+    before = contents(path)
+    document = session(path)
+    document.blocks[0].truncate(0)
+    document.blocks[0].write_at(0, b"B" * 100_000)
+    document.blocks[1].write_at(0, b"C" * 70_000)
+    document.finish()
+    document.close()
+    write_at, calls = Block.write_at, []
+
+    def failing(block: Block, offset: int, payload: bytes) -> None:
+        calls.append(offset)
+        if len(calls) == crash:
+            write_at(block, offset, payload[:4096])
+            raise OSError(5, "crash")
+        write_at(block, offset, payload)
+
+    monkeypatch.setattr(Block, "write_at", failing)
+    if crash <= 7:
+        with pytest.raises(OSError, match="crash"):
+            undo(path)
+        monkeypatch.undo()
+    undo(path)
+    assert contents(path) == before
+
+
+def test_a_new_block_is_nobodys_old_bytes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.asdf")
+    before = contents(path)
+    document = session(path, 1 << 20)
+    new = document.blocks.append()
+    new.write_at(0, bytes(3 << 20))
+    document.blocks[0].write_at(0, b"x")
+    assert not document.contents.keeper.facts()["full"]
+    document.finish()
+    document.close()
+    undo(path)
+    assert contents(path)[:3] == before
+
+
+def test_a_disk_that_is_full_leaves_no_empty_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.asdf")
+    document = session(path)
+    document.blocks[0].write_at(0, b"first")
+    document.finish()
+    document.close()
+    (tmp_path / "a.asdf.undo/000002").write_bytes(b'{"asdf')  # as a crash leaves it
+    before = contents(path)
+    document = session(path)
+    monkeypatch.setattr(FileBackend, "sync", lambda own: (_ for _ in ()).throw(OSError(28, "full")))
+    for _ in range(3):
+        with pytest.raises(OSError, match="full"):
+            document.blocks[1].write_at(0, b"x")
+    monkeypatch.undo()
+    document.close()
+    assert contents(path) == before
+    assert undo(path)[0] == 1
+    assert not (tmp_path / "a.asdf.undo").exists()
+
+
+@pytest.mark.parametrize(
+    "head", [b'{"blocks": 1e999}\n', b'{"blocks": -1}\n', b"[]\n", b'{"blocks": 3}\n' + bytes(200)]
+)
+@pytest.mark.parametrize("record", [(1, 7, 0, 0), (2, 0, 5, 0), (5, 0, 0, 1 << 31), (1, 0, 1 << 63, 0), (9, 0, 0, 0)])
+def test_hostile_records_are_a_sentence(head: bytes, record: tuple[int, ...], tmp_path: Path) -> None:
+    path = write(tmp_path / "a.asdf")
+    before = contents(path)
+    (tmp_path / "a.asdf.undo").mkdir()
+    fields = _RECORD.pack(*record, 0)
+    (tmp_path / "a.asdf.undo/000001").write_bytes(head + (fields + _CRC.pack(zlib.crc32(fields))) * 5)
+    with contextlib.suppress(AsdffsError):
+        undo(path)
+    assert contents(path) == before
+
+
+def test_a_damaged_block_can_be_replaced(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.asdf", "zlib")
+    with asdffs.open(path) as document:
+        place = document.blocks[1].offset + document.blocks[1].header.full_size
+    raw = bytearray(path.read_bytes())
+    raw[place : place + 20] = bytes(20)
+    path.write_bytes(raw)
+    document = session(path)
+    document.blocks[1].replace(b"new")
+    document.finish()
+    document.close()
+    with pytest.raises(NotPermittedError, match="block 1: its old bytes could not be read"):
+        undo(path)
+
+
+def test_another_program_ends_the_session(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.asdf")
+    document = session(path)
+    document.blocks[0].write_at(0, b"mine")
+    document.finish()
+    raw = bytearray(path.read_bytes())
+    raw[-500] ^= 1
+    path.write_bytes(raw)
+    document.close()
+    with pytest.raises(NotPermittedError, match="another program changed the file during the session"):
+        undo(path)

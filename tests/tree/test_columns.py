@@ -54,3 +54,10 @@ def test_random_tables(seed: int) -> None:
         found = Values(text).find(("t", "columns", name, "value"))
         assert found is not None
         assert found.value == number
+
+
+def test_regression_columns_of_an_ordered_mapping() -> None:
+    text = b"!!omap\n- columns: [{name: x, unit: m}]\n"
+    found = Values(text).find(("columns", "x", "unit"))
+    assert found is not None
+    assert found.text == "m"

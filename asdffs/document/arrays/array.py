@@ -292,6 +292,11 @@ class Array:
     # -- for views --------------------------------------------------------
 
     @property
+    def file(self) -> FileState:
+        """The file that has the array in its tree, which a ``$ref`` may have led to."""
+        return self._file
+
+    @property
     def branch(self) -> Branch:
         """The branch of the array; the last known one if the tree has no such array any more, which sets ``gone``."""
         try:

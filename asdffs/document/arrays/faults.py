@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.inline import check_inline
 from asdffs.arrays.ndarrays import Ndarray
-from asdffs.arrays.placement import ArrayFault, array_errors, block_of, fault_in_block
+from asdffs.arrays.placement import ArrayFault, array_errors, block_of, check_mask_shape, fault_in_block
 from asdffs.document.arrays.chunks import missing_library
 from asdffs.document.arrays.elements import Elements
 from asdffs.document.arrays.finding import elements_of
-from asdffs.document.arrays.masks import ValueMask, check_mask_shape
+from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.state import FileState
 from asdffs.errors import DamagedBlockError, InvalidArrayError
 

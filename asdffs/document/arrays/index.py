@@ -70,10 +70,13 @@ class ArrayIndex(Mapping[str, "Array"]):
     def _mask_of(self, path: str) -> Array | None:
         """Return the mask of the array at ``path``; None if it has none."""
         file, keys, mask = self._keys(path)
-        found = None if mask else mask_of(file.outlines.branch(keys))
-        beside = found is not None and len(found.path) == len(keys)
-        above = path.rpartition("/")[0] if beside else path
-        return None if mask else self.get(f"{above}/{_MASK}" if above else _MASK)
+        branch = file.outlines.branch(keys)
+        found = None if mask else mask_of(branch)
+        if branch.masked or _MASK in branch.children or found is None:
+            return None if mask else self.get(f"{path}/{_MASK}" if path else _MASK)
+        from asdffs.document.arrays.array import Array  # as above
+
+        return Array(file, file.linked_files.finder(file, found.path), "/".join(map(name_of, found.path)))
 
     @serialized
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Masks: whether one fits its array, and those that the tree states as a value, which equal elements have.
+"""Masks of arrays: those that the tree states as a value, which equal elements have, and others.
 
 Implements the property ``mask`` of the schema core/ndarray.
 """
@@ -26,16 +26,6 @@ from asdffs.tree.resolving import plain_value
 _LARGEST: Final = 16 << 20
 #: Larger integers are no float64.
 _LARGEST_FLOAT: Final = 1 << 1023
-
-
-def check_mask_shape(mask: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """Raise ``InvalidArrayError`` if a mask of the shape ``mask`` cannot be broadcast to its array, of ``shape``.
-
-    As in numpy, axes are compared from the last one on, and a length of 1 fits any length.
-    """
-    pairs = zip(reversed(mask), reversed(shape), strict=False)
-    if len(mask) > len(shape) or not all(one in (1, other) for one, other in pairs):
-        raise InvalidArrayError(f"its mask has the shape {list(mask)}, which does not fit {list(shape)}")
 
 
 class ValueMask(Elements):

@@ -23,6 +23,7 @@ from asdffs.storage.backend import read_bytes
 if TYPE_CHECKING:  # who only reads encodes nothing
     from asdffs.document.blocks.committing import BlockCommitter
     from asdffs.document.blocks.decoding import DecodedBlock
+    from asdffs.storage.file_backend import FileFolder
     from asdffs.storage.sidecars import Payload
 
 logger = logging.getLogger(__name__)
@@ -239,16 +240,24 @@ class BlockStore(BlockReader):
     def _keep(self, number: int, offset: int, length: int) -> None:
         """Keep bytes that are about to be changed, if old bytes are kept.  Raises ``OSError``, ``AsdffsError``."""
         if self.keeper is not None:
-            self.keeper.keep(number, len(self.table), offset, length, self.size(number), self._old)
+            self.keeper.keep(number, offset, length, self.size, self._old)
 
     def _leave(self, number: int) -> None:
         if self.keeper is not None:
-            self.keeper.leave(number, len(self.table))
+            from asdffs.storage.old_bytes import Why
+
+            self.keeper.leave(number, Why.REMOVED)
 
     def end_session(self) -> None:
         """Note what the changed bytes are now, if old bytes are kept.  Raises ``OSError``, ``AsdffsError``."""
         if self.keeper is not None:
             self.keeper.end(self.size, self._old)
+
+    def end_killed_session(self, folder: FileFolder, name: str) -> None:
+        """End the record of a session whose process was killed.  Raises ``OSError``, ``AsdffsError``."""
+        from asdffs.document.blocks.keeping import end_killed
+
+        end_killed(folder, name, self.size, self._old)
 
     def _old(self, number: int, offset: int, length: int) -> bytes:
         return read_bytes(self.read_decoded(number, offset, length))

@@ -86,7 +86,7 @@ def _for_people(cell: Any, mask: Any) -> str:
 
 def _for_csv(cell: Any, mask: Any) -> str:
     if np.ndim(cell):
-        listed = _listed(cell, np.zeros(np.shape(cell), bool) if mask is None else mask)
+        listed = _listed(cell, np.broadcast_to(False if mask is None else mask, np.shape(cell)))
         return json.dumps(listed, ensure_ascii=False)
     if mask is not None and mask:
         return ""

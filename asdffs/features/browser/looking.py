@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from asdffs.arrays.placement import check_mask_shape
 from asdffs.document.arrays.selection import Selectable
 from asdffs.errors import NotPermittedError, UsageError
 from asdffs.features.browser import USUAL_STRETCH
@@ -111,9 +112,13 @@ def look_at(
 
 
 def broadcast_at(array: Selectable, index: Index, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return the elements at ``index`` of ``array``, which is broadcast to ``shape``, as a mask may be."""
+    """Return the elements at ``index`` of ``array``, which is broadcast to ``shape``, as a mask may be.
+
+    Raises ``InvalidArrayError`` if it cannot be.
+    """
     if array.shape == shape:
         return np.asarray(array[index])
+    check_mask_shape(array.shape, shape)
     found: np.ndarray[Any, Any] = np.broadcast_to(np.asarray(array[...]), shape)[index]
     return found
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, is_quantity, mask_of, shown_key
 from asdffs.arrays.outline import COLUMNS
+from asdffs.arrays.placement import check_mask_shape
 from asdffs.arrays.scalars import read_scalars
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.index import key_named
-from asdffs.document.arrays.masks import check_mask_shape
 from asdffs.document.arrays.units import units_of
 from asdffs.document.document import Document
 from asdffs.document.state import FileState
@@ -149,7 +149,7 @@ class _Reader:
             one.attributes = dict(_attributes_of(place, units.get(fields[0] if fields else "", "")))
             self._put(one, (*steps, *fields), (*place.keys, *fields))
             added.append(one)
-        beside = _MASK not in place.branch.children and mask_of(place.branch) is not None
+        beside = _mask_beside(place) is not None
         if place.branch.masked or _MASK in place.branch.children or beside:
             names, own = (place.names[:-1], steps[:-1]) if beside else (place.names, steps)
             mask = self._mask("/".join((*names, _MASK)), array.shape, (*own, _MASK))
@@ -291,10 +291,19 @@ def places_below(group: Place, left_out: dict[str, str]) -> Iterator[Place]:
             rest += reversed([*_children(place, left_out)])
 
 
+def _mask_beside(place: Place) -> Branch | None:
+    """Return the mask beside an array, on the way on which it was reached; None without one."""
+    mask = mask_of(place.branch)
+    above = place.branches[-2] if len(place.branches) > 1 else None
+    return mask if above is not None and mask is not None and above.children.get(_MASK) is mask else None
+
+
 def _is_mask_beside(place: Place) -> bool:
     """Return whether an array is the mask of the one beside it, with which it is shown."""
-    data = place.branches[-2].children.get("data") if len(place.branches) > 1 else None
-    return data is not None and data.array is not None and mask_of(data) is place.branch
+    above = place.branches[-2] if len(place.branches) > 1 else None
+    data = above.children.get("data") if above is not None else None
+    own = data is not None and data.array is not None and place.keys[-1:] == (_MASK,)
+    return data is not None and own and mask_of(data) is place.branch
 
 
 def _children(place: Place, left_out: dict[str, str]) -> Iterator[Place]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from asdffs.document.arrays.tables import Column, Rows, Table
 from asdffs.errors import InvalidArrayError
+from asdffs.features.fits.cards import escaped
 from asdffs.features.fits.data import Card, as_fits, width_of, zero_of
 from asdffs.scheduling import Scheduler
 
@@ -105,7 +106,7 @@ class BinaryTable:
         import numpy as np
 
         source, zero = self._sources[column.source], zero_of(column.dtype)
-        if column.dtype != source.dtype:
+        if not column.path and column.dtype != source.dtype:
             return int(np.iinfo(column.dtype).min)
         info, most = np.iinfo(column.dtype), np.iinfo(column.dtype).max - zero
         free = [*range(int(info.min), int(info.min) + _TRIED), *range(int(most), int(most) - _TRIED, -1)]
@@ -214,7 +215,7 @@ def _printable(text: str) -> str:
 
 def _fitting(name: str, number: int) -> str:
     """Return the name of a column as one card holds it; a longer one is cut, and ends with the column's number."""
-    text = name.encode("ascii", "backslashreplace").decode()
+    text = escaped(name)
     if len(text) + text.count("'") <= _LONGEST_NAME:  # a quote takes two characters
         return text
     end = f"_{number}"

@@ -57,7 +57,12 @@ def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> 
     """
     images = [_stated_image(_with_unit(card)) for card in cards]
     made = ((_image(_with_unit(card), strict=True), _room(card)) for card in offered)
-    return _header([*images, *(image for image, room in made if image and len(image) <= room * CARD)], size)
+    space = size - CARD - sum(map(len, images))  # END takes a card
+    for image, room in made:
+        if image and len(image) <= min(room * CARD, space):
+            images.append(image)
+            space -= len(image)
+    return _header(images, size)
 
 
 def _header(images: Iterable[str], size: int) -> bytes:
@@ -104,7 +109,7 @@ def _with_unit(card: Card) -> Card:
         return card
     found = _fits_unit(text)
     comment = "" if found is not None else "not a unit of FITS"
-    shown = found or text.encode("ascii", "backslashreplace").decode()
+    shown = found or escaped(text)
     if len(shown) + shown.count("'") > _UNIT:
         return keyword, "", "its unit is too long for a card"
     return keyword, shown, comment
@@ -134,3 +139,10 @@ def value_of(scalar: Scalar) -> Any:
     if isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return None if value is None or isinstance(value, float) else scalar.text  # dates and times
+
+
+def escaped(text: str) -> str:
+    """Return a text in characters of FITS; others are escaped."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if " " <= one <= "~" else one.encode("unicode_escape").decode() for one in text)

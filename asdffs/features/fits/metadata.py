@@ -146,7 +146,8 @@ def _days(value: Any) -> float | None:
         when = datetime.datetime.fromisoformat(str(value))
     except ValueError:
         return None
-    return (when.replace(tzinfo=None) - _DAY_0) / datetime.timedelta(days=1)
+    utc = when.astimezone(datetime.UTC) if when.tzinfo is not None else when
+    return (utc.replace(tzinfo=None) - _DAY_0) / datetime.timedelta(days=1)
 
 
 def _flat(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:

@@ -30,12 +30,13 @@ from typing import Any, Final
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.inline import read_values
+from asdffs.arrays.outline import arrays_in
 from asdffs.document.arrays.finding import subjects_of
 from asdffs.document.block import Block
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
 from asdffs.features.fits import sky_helper
-from asdffs.features.fits.cards import value_of
+from asdffs.features.fits.cards import room_for, value_of
 from asdffs.features.fits.data import Card
 from asdffs.format.block_header import build_block_header, new_header
 from asdffs.storage.backend import read_bytes
@@ -169,18 +170,6 @@ def blocks_of(document: FileState, wcs: Branch) -> set[int]:
     return {subject.number for subject in subjects if 0 <= subject.number < len(document.table)}
 
 
-def arrays_in(branch: Branch) -> Iterator[Branch]:
-    """Yield the arrays in a branch, each once, however many aliases lead to it."""
-    rest, seen = [branch], {id(branch)}
-    while rest:
-        found = rest.pop()
-        if found.array is not None:
-            yield found
-        below = [child for child in found.children.values() if child.holds and id(child) not in seen]
-        seen.update(map(id, below))
-        rest += below
-
-
 def sky_cards(document: FileState, wcs: Branch, shape: tuple[int, ...]) -> Callable[[], list[Card]]:
     """Return a function that returns the cards for an image of ``shape``, rows and columns last.
 
@@ -198,13 +187,15 @@ def sky_cards(document: FileState, wcs: Branch, shape: tuple[int, ...]) -> Calla
             rest = [contents.get(number, b"") for number in range(len(document.table))]
             header = new_header(document.dialect.rules)
         key = _digest(text, path, contents.values()), shape
-        if key not in _known:
+        found = _known.get(key)
+        if found is None:
             headers = (header.with_used(len(raw))._replace(allocated_size=len(raw)) for raw in rest)
             blocks = (build_block_header(one) + raw for one, raw in zip(headers, rest, strict=True))
+            found = _computed(b"".join([text, *blocks]), path, shape)
             while len(_known) >= _MOST_KEPT:
-                del _known[next(iter(_known))]
-            _known[key] = _computed(b"".join([text, *blocks]), path, shape)
-        return _known[key]
+                _known.pop(next(iter(_known)), None)
+            _known[key] = found
+        return found
 
     return compute
 
@@ -228,7 +219,8 @@ def _computed(file: bytes, path: Path, shape: tuple[int, ...]) -> list[Card]:
     answer = _asked(file, {"path": path, "shape": shape})
     cards = answer.get("cards")
     if isinstance(cards, list):
-        return [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]
+        found = [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]
+        return found if room_for(found) <= ROOM else _told("its cards are too long")
     return _told(str(answer.get("reason", "the answer of the process was not understood")))
 
 

@@ -152,3 +152,10 @@ def test_random_columns_of_every_kind(seed: int, tmp_path: Path) -> None:
                 assert row[name] == cell.decode()
             else:
                 assert row[name] == (str(cell).lower() if isinstance(cell, np.bool_) else str(cell))
+
+
+def test_regression_records_of_a_linked_file_were_read_from_this_one(tmp_path: Path) -> None:
+    mine, other = np.array([(9, 9.0)], "i4, f8"), np.array([(1, 2.0), (3, 4.0)], "i4, f8")
+    asdf.AsdfFile({"ev": other}).write_to(tmp_path / "other.asdf")
+    asdf.AsdfFile({"own": mine, "link": {"$ref": "other.asdf#/ev"}}).write_to(tmp_path / "main.asdf")
+    assert show(tmp_path / "main.asdf", "link", "--csv").out.splitlines()[1:] == ["1,2.0", "3,4.0"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import asdf
 import astropy.units as u
 import numpy as np
 import pytest
+import yaml
 from astropy.io import fits
 from astropy.table import Table
 from astropy.time import Time
@@ -402,3 +404,28 @@ def test_long_names_of_columns_are_cut_and_stay_different(opening: Callable[[str
     table = read(file_at(opening(f"t: !core/table-1.0.0\n  columns:\n{columns}"), "t.fits"))[1]
     assert table.columns.names == ["c" * 66 + "_1", "c" * 66 + "_2", "d" * 68, "short"]
     assert [table.data[name][1] for name in table.columns.names] == [0, 1, 2, 3]
+
+
+def test_regression_long_texts_of_coordinates_had_no_room(opening: Callable[[str], Document]) -> None:
+    facts, _ = WCSINFO["TAN"]
+    long = facts.replace("radesys: ICRS", f"radesys: '{'ICRS ' * 700}', cunit2: '{'deg ' * 300}'")
+    header = read(file_at(opening(f"meta: {{wcsinfo: {{{long}}}}}\ndata: {IMAGE}\n"), "data.fits"))[0].header
+    assert header["CTYPE1"] == "RA---TAN"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_metadata_has_room(seed: int, opening: Callable[[str], Document]) -> None:
+    """Texts of every length and with every character: the header ends where its size says."""
+    chance = random.Random(seed)
+    letters = "ab '\"\\é=/&\n"
+    texts = {f"key{n}": "".join(chance.choices(letters, k=chance.choice([0, 3, 67, 68, 69, 500]))) for n in range(40)}
+    meta = {"telescope": texts["key0"], "instrument": {"name": texts["key1"]}, **texts}
+    tree = yaml.safe_dump({"meta": meta, **texts}, allow_unicode=True, width=10_000)
+    header = read(file_at(opening(f"{tree}data: {IMAGE}\n"), "data.fits"))[0].header
+    assert header["NAXIS1"] == 5
+
+
+def test_the_offset_of_a_date_counts(opening: Callable[[str], Document]) -> None:
+    tree = f"meta: {{exposure: {{start_time: '2020-01-01T00:00:00+05:00'}}}}\ndata: {IMAGE}\n"
+    header = read(file_at(opening(tree), "data.fits"))[0].header
+    assert header["MJD-OBS"] == pytest.approx(Time("2019-12-31T19:00:00").mjd)

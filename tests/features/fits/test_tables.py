@@ -16,8 +16,10 @@ from astropy.io import fits
 from astropy.table import MaskedColumn, QTable, Table
 from astropy.time import Time
 from astropy.utils.masked import Masked
+from support.arrays import tree_file
 from support.fits_files import TREE, write_fits
 from support.mounts import mounted
+from support.samples import block_bytes
 
 import asdffs
 from asdffs.arrays.units import unit_of
@@ -260,3 +262,25 @@ def test_datasets_have_the_same_units(tmp_path: Path) -> None:
         assert found["m"].attrs["units"] == "mag(AB)"
     with xarray.open_dataset(path, engine="asdffs", group="lon") as found:
         assert units.Unit(found["value"].attrs["units"]) == units.hourangle
+
+
+def test_regression_a_line_end_in_a_name_made_a_table_unreadable(tmp_path: Path) -> None:
+    table = Table({"a\nb": [1, 2]})
+    table["a\nb"].unit = "odd\nunit"
+    with mounted(written(tmp_path / "a.asdf", t=table)) as mount:
+        assert shown(mount, "t").colnames == [r"a\nb"]
+
+
+def test_a_mask_beside_the_data_of_a_column(tmp_path: Path) -> None:
+    """Also after an element became the number that stands for masked ones."""
+    data = "!core/ndarray-1.1.0 {source: 0, datatype: int32, byteorder: little, shape: [3]}"
+    mask = "!core/ndarray-1.1.0 {source: 1, datatype: bool8, byteorder: little, shape: [3]}"
+    tree = f"t: !core/table-1.1.0\n  columns: [!core/column-1.1.0 {{data: {data}, name: x, mask: {mask}}}]\n"
+    blocks = [np.arange(3, dtype="<i4").tobytes(), bytes([0, 1, 0])]
+    (tmp_path / "a.asdf").write_bytes(tree_file(tree, [block_bytes(raw) for raw in blocks]))
+    with mounted(tmp_path / "a.asdf") as mount:
+        assert shown(mount, "t")["x"].tolist() == [0, None, 2]
+        least = np.array([-(2**31)], "<i4").tobytes()
+        with open(mount.point / "blocks/0000.bin", "r+b") as block:
+            block.write(least)
+        assert shown(mount, "t")["x"].tolist() == [-(2**31), None, 2]

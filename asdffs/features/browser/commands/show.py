@@ -28,6 +28,7 @@ from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.html import size_of
 from asdffs.document.arrays.tables import Column, table_at
 from asdffs.document.document import Document
+from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.features.browser import STRETCHES, USUAL_STRETCH
 from asdffs.features.browser.naming import find_array, format_index
@@ -115,7 +116,7 @@ def _show(arguments: argparse.Namespace, document: Document) -> None:
     found = find_array(document, arguments.path) if arguments.path else None
     table = _table(document, arguments.path, found) if arguments.path and not arguments.png else None
     if table is not None:
-        _print_table(arguments, document, table)
+        _print_table(arguments, *table)
     elif arguments.csv or arguments.columns:
         raise UsageError(f"{arguments.path or 'the tree'}: is no table; name one, such as those in 'asdffs info'")
     elif found is not None:
@@ -139,24 +140,27 @@ def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
         say(short(node))
 
 
-def _table(document: Document, text: str, found: tuple[Array, str, tuple[Any, ...]] | None) -> Branch | None:
-    """Return the table, or the array of records, that ``text`` means as a whole; None if it means none."""
+def _table(
+    document: Document, text: str, found: tuple[Array, str, tuple[Any, ...]] | None
+) -> tuple[FileState, Branch] | None:
+    """Return the table, or the array of records, that ``text`` means as a whole, and its file; None without one."""
     if found is not None:
         array, _, index = found
         branch = array.branch
-        return branch if branch.array is not None and branch.array.has_records and not index else None
+        records = branch.array is not None and branch.array.has_records and not index
+        return (array.file, branch) if records else None
     try:
         branch = document.outlines.branch(parse_path(text))
     except (KeyError, UsageError):
         return None
-    return branch if is_table(branch) else None
+    return (document, branch) if is_table(branch) else None
 
 
-def _print_table(arguments: argparse.Namespace, document: Document, branch: Branch) -> None:
+def _print_table(arguments: argparse.Namespace, file: FileState, branch: Branch) -> None:
     """Print rows of a table.  Raises ``UsageError`` for a column that it does not have."""
     from asdffs.features.browser.cells import Cells  # it needs numpy
 
-    table = table_at(document, branch)
+    table = table_at(file, branch)
     columns = _chosen(table.columns, arguments)
     cells = Cells(table, columns)
     name = format_path(branch.path) or "."

@@ -24,6 +24,7 @@ from asdffs.arrays.branch import Branch, home_of, is_fits, is_table
 from asdffs.arrays.branch import mask_of as branch_of_mask
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.outline import arrays_in
 from asdffs.arrays.placement import array_errors
 from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
@@ -37,7 +38,7 @@ from asdffs.features.fits.binary_table import BinaryTable
 from asdffs.features.fits.cards import BLOCK, blocks, format_header, room_for, stated_header
 from asdffs.features.fits.data import Card, Image, is_image
 from asdffs.features.fits.metadata import metadata_of
-from asdffs.features.fits.sky import ROOM, arrays_in, blocks_of, find_gwcs, gwcs_beside, sky_cards, wcs_of
+from asdffs.features.fits.sky import ROOM, blocks_of, find_gwcs, gwcs_beside, sky_cards, wcs_of
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.formats.base import ArrayFile
 
@@ -106,13 +107,18 @@ class FitsFile(ArrayFile):
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """Return the tree and every block in it; None if a part is another file's, which may change at any time."""
-        external = self.external or any(self._is_external(branch) for branch in arrays_in(self.branch))
+        external = self.external or any(self._is_external(branch) for branch in self._arrays())
         return None if external else self._own()
 
+    def _arrays(self) -> Iterator[Branch]:
+        """Yield the arrays of the file, and their masks."""
+        for branch in arrays_in(self.branch):
+            yield branch
+            if (mask := branch_of_mask(branch)) is not None:
+                yield mask
+
     def _own(self) -> tuple[Subject, ...]:
-        mask = branch_of_mask(self.branch)
-        arrays = [*arrays_in(self.branch), *([mask] if mask is not None else [])]
-        found = {subject for branch in arrays for subject in subjects_of(self._document, branch)}
+        found = {subject for branch in self._arrays() for subject in subjects_of(self._document, branch)}
         return (TREE, *sorted({*found, *self._sky()}))
 
     def _sky(self) -> set[Subject]:
@@ -128,7 +134,7 @@ class FitsFile(ArrayFile):
     def _masks(self) -> bool:
         """Return whether it is a table with masks, whose header depends on the elements."""
         arrays = () if self.branch.array is not None else arrays_in(self.branch)
-        return any(one.masked or "mask" in one.children for one in arrays)
+        return any(one.masked or branch_of_mask(one) is not None for one in arrays)
 
     def version(self) -> int:
         """When the tree or a block changed: its header tells of more than the array."""
@@ -234,14 +240,14 @@ class _Units:
         """
         stated, found = wcs_of(home, branch), find_gwcs(self._document, home, branch, image.shape)
         if found is None or len(image.shape) < 2:
-            return lambda: stated, len(stated)
+            return lambda: stated, room_for(stated)
         computed = sky_cards(self._document, found, image.shape)
 
         def cards() -> list[Card]:
             made = computed()
             return made if any(keyword == "CTYPE1" for keyword, _, _ in made) else made + stated
 
-        return cards, ROOM + len(stated)
+        return cards, ROOM + room_for(stated)
 
     def _mask(self, branch: Branch) -> Image | None:
         elements = mask_of(self._document, branch, self._elements(branch))
