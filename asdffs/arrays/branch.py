@@ -8,7 +8,7 @@ several parents, but there are no cycles.  Branches do not change after the outl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -316,7 +316,7 @@ class References:
 
 
 def is_fits(tag: str) -> bool:
-    """Return whether ``tag`` is that of ``fits/fits``: a list of header/data units, which may have no arrays."""
+    """Return whether ``tag`` is that of a FITS file in a tree (``fits/fits``), which may have no arrays."""
     return _FITS.fullmatch(tag) is not None
 
 
@@ -325,7 +325,7 @@ def is_table(branch: Branch) -> bool:
     return _TABLE.fullmatch(branch.tag) is not None
 
 
-def mask_of(array: Branch) -> Branch | None:
+def branch_of_mask(array: Branch) -> Branch | None:
     """Return the mask of an array, if it is an array as well; None without one.
 
     It is in the ndarray; or bools of the same shape beside it, if the array is the ``data`` of an object, as of an
@@ -356,3 +356,10 @@ def home_of(array: Branch) -> Branch | None:
     """Return the mapping or sequence in which an array stands; a quantity stands for its value."""
     stands = quantity_of(array) or array
     return stands.above[0] if stands.above else None
+
+
+def upwards(branch: Branch | None) -> Iterator[Branch]:
+    """Yield a branch, and those in which it is; of several parents, the first."""
+    while branch is not None:
+        yield branch
+        branch = branch.above[0] if branch.above else None

@@ -123,7 +123,7 @@ def chunked_of(found: Found) -> Ndarray | None:
 
 
 def tiled_of(found: Found) -> Ndarray:
-    """Return the array of tiles that a mapping describes.  If that is not valid, ``odd`` says why."""
+    """Return the array of tiles that a mapping describes; ``odd`` says what is wrong with it."""
     odd, starts, value = "", tuple[tuple[int, ...], ...](), found.value
     try:
         starts = starts_of(value)

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table
+from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table, upwards
 from asdffs.arrays.chunked import is_chunked, is_in_pieces, is_tiled
 from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of, tiled_of
 from asdffs.dialects.base import Dialect
@@ -33,7 +33,7 @@ from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import MERGE, OMAP, Merges, keyed, merged_rows, scalar_value
+from asdffs.tree.values import MERGE, OMAP, Merges, column_names, keyed, merged_rows
 
 #: The largest length of scalars that are kept beside arrays, and of metadata and descriptions of columns.
 _LONGEST: Final = 80
@@ -45,10 +45,8 @@ _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 _SOUGHT: Final = ("$ref", "\\", *sorted(_METADATA))
 #: The most characters of a letter as it is written, escapes and quotes included.
 _ESCAPED: Final = 12
-#: Keys of a table.
+#: The key of a table that has its columns.
 COLUMNS: Final = "columns"
-_COLNAMES: Final = "colnames"
-_NAME: Final = "name"
 #: Attributes that are equal in many arrays.
 _SHARED: Final = ("shape", "datatype", "byteorder", "strides", "row")
 
@@ -68,19 +66,13 @@ def outline_of(tape: Tape, dialect: Dialect, *, spans: bool = True) -> Outline:
 
 def tables_in(outline: Outline) -> Iterator[tuple[Branch, int | None, list[str]]]:
     """Yield each table of columns, the number of its rows, None if the tree does not tell, and the columns' names."""
-    found = {id(above): above for branch in outline.arrays for above in _above(branch) if is_table(above)}
+    found = {id(above): above for branch in outline.arrays for above in upwards(branch) if is_table(above)}
     for table in found.values():
         columns = table.children.get(COLUMNS)
         children = columns.children.items() if columns is not None else ()
         lengths = (one.array.shape for _, child in children for one in arrays_in(child) if one.array is not None)
         rows = next((shape[0] for shape in lengths if shape), None)
         yield table, rows, [str(key if child.label is None else child.label) for key, child in children]
-
-
-def _above(branch: Branch) -> Iterator[Branch]:
-    while branch.above:
-        branch = branch.above[0]
-        yield branch
 
 
 def arrays_in(branch: Branch) -> Iterator[Branch]:
@@ -202,7 +194,7 @@ class _Walk:
         for source in merged:
             self._merge(branch, source)
         if COLUMNS in branch.children:
-            _name_columns(branch, self._names_in(row))
+            _name_columns(branch, column_names(tape, row))
 
     def _merge(self, branch: Branch, source: int) -> None:
         """Add the children of the mapping ``source`` that ``branch`` does not have."""
@@ -212,16 +204,6 @@ class _Walk:
         for name, child in added.children.items():
             if name not in branch.children and name not in branch.scalars:
                 branch.add(name, child)
-
-    def _names_in(self, row: int) -> list[Any]:
-        """Return the items of the list ``colnames`` of a mapping; none without one."""
-        tape = self._tape
-        for name, _, value in keyed(tape, row):
-            target = tape.target(value)
-            if name == _COLNAMES and tape.kind[target] not in (SCALAR, *MAPPINGS):
-                items = [tape.target(item) for item in tape.items(target)]
-                return [scalar_value(tape, item) if tape.kind[item] == SCALAR else None for item in items]
-        return []
 
     def _sequence(self, branch: Branch, row: int) -> None:
         for number, item in enumerate(self._tape.items(row)):
@@ -351,23 +333,12 @@ def _places_of(word: str, text: str) -> Iterator[int]:
         place = text.find(word, place + 1)
 
 
-def _name_columns(table: Branch, stated: list[Any]) -> None:
-    """Set the labels of the columns of ``table``, if it has a list of columns.
-
-    ``stated``: the items of its list ``colnames``, empty without one.
-    """
-    columns = table.children.get(COLUMNS)
-    if columns is None or columns.mapping or columns.array is not None:
+def _name_columns(table: Branch, names: list[str]) -> None:
+    """Set the labels of the columns of ``table`` to ``names``, if each has one of its own."""
+    columns, known = table.children[COLUMNS], [name for name in names if name]
+    if columns.mapping or columns.array is not None or len(set(known)) < len(known):
         return
-    names: dict[str | int, Any] = (
-        dict(enumerate(stated)) if _COLNAMES in table.children else _names_of_columns(columns)
-    )
-    if not all(isinstance(name, str) for name in names.values()) or len(set(names.values())) < len(names):
-        return
-    if columns.children.keys() <= names.keys():
+    found = {key: names[int(key)] if int(key) < len(names) else "" for key in columns.children}
+    if all(found.values()):
         for key, column in columns.children.items():
-            column.label = names[key]
-
-
-def _names_of_columns(columns: Branch) -> dict[str | int, Any]:
-    return {key: column.scalars[_NAME].text for key, column in columns.children.items() if _NAME in column.scalars}
+            column.label = found[key]

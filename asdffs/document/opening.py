@@ -19,7 +19,7 @@ from asdffs.format.layout import Padding
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.sidecars import journal_name
+from asdffs.storage.sidecars import UNDO_SUFFIX, journal_name
 from asdffs.storage.urls import RemoteOptions, is_remote
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def open_in_folder(
 
     with naming(folder.path(name)):
         parts = _open_parts(folder, name, story, chosen, writable=writable)
-    return Document(
+    document = Document(
         folder.path(name),
         parts,
         chosen._replace(padding=_fitting(chosen.padding, parts.transaction.backend)),
@@ -100,6 +100,9 @@ def open_in_folder(
         linked_files=linked_files,
         recovery="; ".join(story),
     )
+    if writable and isinstance(folder, FileFolder) and folder.has(name + UNDO_SUFFIX):
+        document.contents.end_killed_session(folder, name)
+    return document
 
 
 def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileState]) -> FileState:

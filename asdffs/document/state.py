@@ -26,7 +26,7 @@ from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.outlines import ElementCache, Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.errors import AsdffsError, StaleFileError
+from asdffs.errors import StaleFileError
 from asdffs.format.container import Embedded, Region
 from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
@@ -43,8 +43,6 @@ if TYPE_CHECKING:  # who only reads refuses no tree
 
 logger = logging.getLogger(__name__)
 
-#: The ending of the directory with old bytes (``storage/old_bytes``, which few need).
-UNDO: Final = ".undo"
 _MEANWHILE: Final = "another program changed it while blocks were being written; open it again"
 
 
@@ -72,8 +70,8 @@ class Settings(NamedTuple):
     ``tell(error)``: returns the text of an error as users read it.
     ``remote``: settings for remote files; None: the defaults.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.
-    ``budget``: what a request may take, whatever the file says.  ``undo``: most bytes of old content of blocks that
-    are kept beside the file, so that changes can be taken back; 0 keeps none.
+    ``budget``: the most that a request may take, whatever the file says.  ``undo``: the most bytes of old content of
+    blocks that are kept beside the file, so that changes can be taken back; 0 keeps none.
     """
 
     spool: str | None = None
@@ -93,16 +91,6 @@ class Settings(NamedTuple):
     others: int | None = None
     budget: Budget = Budget()
     undo: int = 0
-
-
-def _keeper_of(path: str, parts: Parts, settings: Settings, count: int) -> Keeper | None:
-    """Return what keeps old bytes of the file at ``path``, which has ``count`` blocks; None if nothing is kept."""
-    if not settings.undo or not parts.transaction.mode.writable:
-        return None
-    from asdffs.document.blocks.keeping import Keeper
-
-    folder = cast(FileFolder, parts.transaction.folder)
-    return Keeper(folder, os.path.basename(path), count, settings.undo, settings.scheduler)
 
 
 class FileState:
@@ -143,7 +131,6 @@ class FileState:
         self._settings = settings
         self._codecs = KnownCodecs()
         self._room = SpoolRoom(settings.spool, settings.spool_max)
-        self._keeper: Keeper | None = None
         self._looking = RankedLock(settings.scheduler, Rank.LOOK)
         self._reopen = reopen
         self._generation = 0
@@ -158,7 +145,6 @@ class FileState:
         self.linked_files = linked_files or LinkedFiles[FileState](
             self, open_other, self.scheduler, settings.others, settings.remote.follow if settings.remote else ()
         )
-        self._end_killed_session()
 
     # -- parts and bytes --------------------------------------------------
 
@@ -340,7 +326,8 @@ class FileState:
 
     def read_again(self) -> None:
         """Read the file again as another program left it.  Raises ``OSError``, or as ``open_document``."""
-        self._interrupt_session()
+        if self.contents.keeper is not None:
+            self.contents.keeper.interrupt()
         parts = self._reopen(self._transaction)
         self.contents.compressed.close()
         self._adopt(parts)
@@ -372,46 +359,24 @@ class FileState:
             self._closed = True
             forked = self._opener != os.getpid()
             if not forked:
-                self._end_session()
+                self.contents.end_session(lambda: bool(self.mode.conflict) or self.was_changed())
             self.linked_files.close(self)
             self.contents.compressed.close()
             self._transaction.close(forked=forked)
 
     # -- internals --------------------------------------------------------
 
-    def _end_session(self) -> None:
-        """Complete the record of old bytes, unless another program changed the file meanwhile."""
-        try:
-            if self._keeper is not None and (self.mode.conflict or self.was_changed()):
-                self._keeper.interrupt()
-            else:
-                self.contents.end_session()
-        except (AsdffsError, OSError) as err:
-            logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
+    def _keeper(self) -> Keeper:
+        from asdffs.document.blocks.keeping import Keeper  # few mounts keep old bytes
 
-    def _interrupt_session(self) -> None:
-        try:
-            if self._keeper is not None:
-                self._keeper.interrupt()
-        except OSError as err:
-            logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
-
-    def _end_killed_session(self) -> None:
-        """End a record of old bytes whose process was killed, before the file is changed again."""
-        folder, name = self.folder, os.path.basename(self.path)
-        if not self.writable or not isinstance(folder, FileFolder) or not folder.has(name + UNDO):
-            return
-        try:
-            self.contents.end_killed_session(folder, name)
-        except (AsdffsError, OSError) as err:
-            logger.warning("%s: the record of old bytes has no end: %s", self.path, err)
+        folder, name, settings = cast(FileFolder, self.folder), os.path.basename(self.path), self._settings
+        return Keeper(folder, name, len(self.table), settings.undo, settings.scheduler)
 
     def _adopt(self, parts: Parts) -> None:
         settings = self._settings
         self._transaction, self.dialect = parts.transaction, parts.dialect
         self.mode = parts.transaction.mode
         self.table = BlockTable(parts.transaction, parts.layout, self.changes)
-        self._keeper = _keeper_of(self.path, parts, settings, len(self.table))
         self.contents = BlockStore(
             parts.transaction,
             self.table,
@@ -425,7 +390,7 @@ class FileState:
             changes=self.changes,
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
             sums_content=lambda: self.tree.sums_content(),
-            keeper=self._keeper,
+            keeper=self._keeper() if settings.undo and self.mode.writable else None,
         )
         self._generation += 1 << 32
         self.tree = TreeEditor(self.contents, self.dialect, settings.padding, version=self._generation)

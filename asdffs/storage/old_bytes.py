@@ -10,11 +10,13 @@ line of JSON; records follow, each with a CRC-32:
 | LEFT     | number, ``Why``                 | a change of this block is not kept, so the session stays             |
 | END_SIZE | number, size                    | at the end of the session: the size of a block                       |
 | END      | number, offset, length, CRC-32  | at the end of the session: what kept bytes were then                 |
-| TAKING   |                                 | the session is being taken back: nothing is compared any more        |
+| DONE     |                                 | the session has an end: the last records of it count                 |
+| TAKING   |                                 | it is being taken back, so it has no end any more                    |
 
 A record is durable before the change that it is about begins.  So what follows the last whole record is about a
-change that was not made.  Records may be those of another user, the owner of the file: each field is checked.  One
-thread at a time.
+change that was not made.  A session without an end was killed, or its undo was: whoever opens the file next for
+writing ends it as the file is then, before anything else is changed.  Records may be those of another user, the owner
+of the file: each field is checked.  One thread at a time.
 """
 
 from __future__ import annotations
@@ -29,20 +31,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.errors import DamagedFileError, UntrustedFileError
 from asdffs.printable import as_word
+from asdffs.storage.sidecars import UNDO_SUFFIX
 
 if TYPE_CHECKING:
     from asdffs.storage.file_backend import FileBackend, FileFolder
 
-#: How the directory of a file is called, after the name of the file.
-SUFFIX: Final = ".undo"
 #: Bytes of content that are kept together.
 PIECE: Final = 1 << 16
-_HEAD: Final = '{"asdffs undo": 1, "blocks": %d}\n'
+_HEAD: Final = '{"asdffs undo": 1, "blocks": %d, "inode": %d}\n'
 #: Kind, number of the block, offset or size, length, CRC-32 of what follows; then the CRC-32 of these.
 _RECORD: Final = struct.Struct(">BIQII")
 _CRC: Final = struct.Struct(">I")
-SIZE, BYTES, LEFT, END_SIZE, END, TAKING = range(1, 7)
-_LONGEST_HEAD: Final = 100
+_WHOLE: Final = _RECORD.size + _CRC.size
+SIZE, BYTES, LEFT, END_SIZE, END, DONE, TAKING = range(1, 8)
+_LONGEST_HEAD: Final = 120
 #: File sizes have 63 bits.
 _LARGEST: Final = (1 << 63) - 1
 
@@ -71,21 +73,24 @@ class Old(NamedTuple):
 
 
 class Session:
-    """The record of one session.  ``count``: how many blocks the file had.  ``name``: of its file."""
+    """The record of one session.
 
-    def __init__(self, backend: FileBackend, count: int, start: int) -> None:
+    ``name``: of its file.  ``count``: how many blocks the ASDF file had, and ``inode``: its number, when it began.
+    """
+
+    def __init__(self, backend: FileBackend, count: int, inode: int, start: int) -> None:
         self._backend = backend
-        self.count = count
         self.name = backend.name
+        self.count, self.inode = count, inode
         self._start = start
-        self._end = backend.size()
+        self._end: int | None = None  # where the next record goes, once that is known
 
     @classmethod
-    def create(cls, folder: FileFolder, name: str, count: int) -> Session:
+    def create(cls, folder: FileFolder, name: str, count: int, inode: int) -> Session:
         """Begin a session in ``folder``, durably.  Raises ``OSError``, and then there is none."""
         backend = folder.open(name, writable=True, create=True)
         try:
-            head = (_HEAD % count).encode()
+            head = (_HEAD % (count, inode)).encode()
             backend.write_at(0, head)
             backend.sync()
             folder.sync()
@@ -93,7 +98,7 @@ class Session:
             backend.close()
             folder.remove(name)
             raise
-        return cls(backend, count, len(head))
+        return cls(backend, count, inode, len(head))
 
     @classmethod
     def open(cls, folder: FileFolder, name: str) -> Session:
@@ -102,22 +107,26 @@ class Session:
         head = backend.read_at(0, _LONGEST_HEAD).partition(b"\n")[0]
         try:
             facts: Any = json.loads(head)
-            count = int(facts["blocks"])
+            count, inode = int(facts["blocks"]), int(facts["inode"])
             if not 0 <= count < 1 << 32:
                 raise ValueError(count)
         except (ValueError, TypeError, KeyError, OverflowError) as err:
             backend.close()
             raise DamagedFileError("is no record of old bytes", path=folder.path(name)) from err
-        session = cls(backend, count, len(head) + 1)
-        session._end = len(head) + 1
-        for one in session.records():
-            session._end = one.place + (one.length if one.kind == BYTES else 0)
-        return session
+        return cls(backend, count, inode, len(head) + 1)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its last record says that it has an end, or cannot be taken back."""
+        last = self._record_at(max(self._start, self._backend.size() - _WHOLE))
+        return last is not None and last.kind in (DONE, LEFT)
 
     def append(
         self, kind: int, number: int, offset: int, payload: bytes = b"", crc: int = 0, length: int = 0
     ) -> None:
         """Add a record; ``sync`` makes it durable.  Raises ``OSError``, and then the record is not there."""
+        if self._end is None:
+            self._end = max((one.place + _bytes_in(one) for one in self.records()), default=self._start)
         fields = _RECORD.pack(kind, number, offset, len(payload) or length, zlib.crc32(payload) if payload else crc)
         record = fields + _CRC.pack(zlib.crc32(fields)) + payload
         self._backend.write_at(self._end, record)
@@ -130,27 +139,26 @@ class Session:
     def records(self) -> Iterator[Old]:
         """Yield the whole records in order.  Raises ``DamagedFileError`` for an impossible one, ``OSError``."""
         place, size = self._start, self._backend.size()
-        while place < size:
-            raw = self._backend.read_at(place, _RECORD.size + _CRC.size)
-            fields = raw[: _RECORD.size]
-            if len(raw) < _RECORD.size + _CRC.size or _CRC.unpack(raw[_RECORD.size :])[0] != zlib.crc32(fields):
-                return
-            kind, number, offset, length, crc = _RECORD.unpack(fields)
-            place += len(raw)
-            found = Old(kind, number, offset, length, crc, place)
+        while (found := self._record_at(place)) is not None:
             self._check(found)
-            if kind == BYTES:
-                if place + length > size or zlib.crc32(self.bytes_of(found)) != crc:
-                    return
-                place += length
+            place = found.place + _bytes_in(found)
+            if place > size or (found.kind == BYTES and zlib.crc32(self.bytes_of(found)) != found.crc):
+                return
             yield found
+
+    def _record_at(self, place: int) -> Old | None:
+        """Return the record whose fields begin at ``place``; None if there is none, or a part of one."""
+        raw = self._backend.read_at(place, _WHOLE)
+        fields = raw[: _RECORD.size]
+        if len(raw) < _WHOLE or _CRC.unpack(raw[_RECORD.size :])[0] != zlib.crc32(fields):
+            return None
+        return Old._make((*_RECORD.unpack(fields), place + _WHOLE))
 
     def _check(self, old: Old) -> None:
         """Raise ``DamagedFileError`` for a record that no session has."""
-        whole = old.kind in (SIZE, END_SIZE, LEFT, TAKING)
         possible = SIZE <= old.kind <= TAKING and old.offset <= _LARGEST and old.length <= PIECE
-        possible = possible and (whole or old.offset % PIECE == 0)
-        if not possible or (old.number >= self.count and old.kind not in (LEFT, TAKING)):
+        possible = possible and (old.kind not in (BYTES, END) or old.offset % PIECE == 0)
+        if not possible or (old.number >= self.count and old.kind not in (LEFT, DONE, TAKING)):
             raise DamagedFileError(f"has a record that no session has, before byte {old.place}", path=self.name)
 
     def bytes_of(self, old: Old) -> bytes:
@@ -162,6 +170,10 @@ class Session:
         self._backend.close()
 
 
+def _bytes_in(old: Old) -> int:
+    return old.length if old.kind == BYTES else 0
+
+
 def directory_of(folder: FileFolder, name: str) -> FileFolder:
     """Return the directory with the sessions of the file ``name``, which is made if it is missing.
 
@@ -169,9 +181,9 @@ def directory_of(folder: FileFolder, name: str) -> FileFolder:
     """
     from asdffs.storage.permissions import make_directory
 
-    found = make_directory(folder, name + SUFFIX, name)
+    found = make_directory(folder, name + UNDO_SUFFIX, name)
     if found is None:
-        path = folder.path(name + SUFFIX)
+        path = folder.path(name + UNDO_SUFFIX)
         raise UntrustedFileError(f"{path} is not a directory of your own; look at it: ls -ld {as_word(path)}")
     return found
 
@@ -191,7 +203,7 @@ def last_session(folder: FileFolder, of: str) -> tuple[FileFolder, Session] | No
 
     One without a head is removed: no change has followed it.  Raises ``UntrustedFileError``, ``OSError``.
     """
-    if not folder.has(of + SUFFIX):
+    if not folder.has(of + UNDO_SUFFIX):
         return None
     directory = directory_of(folder, of)
     for name in reversed(sessions_in(directory)):
@@ -209,4 +221,4 @@ def remove_session(folder: FileFolder, of: str, directory: FileFolder, name: str
     directory.remove(name)
     directory.sync()
     if not directory.names():
-        os.rmdir(of + SUFFIX, dir_fd=folder.fileno())
+        os.rmdir(of + UNDO_SUFFIX, dir_fd=folder.fileno())

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Bytes of the longest name that file systems allow.
 _LONGEST: Final = 255
 JOURNAL_SUFFIX: Final = ".asdffs-journal"
+#: The ending of the directory with old bytes of blocks (``old_bytes``), after the name of the file.
+UNDO_SUFFIX: Final = ".undo"
 #: Bytes for the note about the owner at the begin of a journal.
 NOTE_SIZE: Final = 4096
 

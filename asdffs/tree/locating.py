@@ -218,11 +218,8 @@ class _Walk:
 
     def _column(self, row: int, name: str) -> int | None:
         """Return the number of the column ``name`` of a table; None unless exactly one has this name."""
-        tape = self._tape
-        names = column_names(tape, row, self._above) if self._above >= 0 else []
-        found = [
-            number for number, one in enumerate(names) if one == name and number < sum(1 for _ in tape.items(row))
-        ]
+        tape, names = self._tape, column_names(self._tape, self._above) if self._above >= 0 else []
+        found = [number for number, _ in enumerate(tape.items(row)) if names[number : number + 1] == [name]]
         return found[0] if len(found) == 1 else None
 
     def _in_merged(self, row: int, depth: int) -> Location | None:

@@ -63,7 +63,7 @@ def _children(tape: Tape, row: int, path: Path, above: int) -> Iterator[tuple[st
     """Yield the steps to the values in a row, and their rows; ``above``: the row in which it is."""
     if tape.kind[row] in SEQUENCES:
         columns = path[-1:] == ("columns",) and tape.kind[above] in MAPPINGS
-        names = dict(enumerate(column_names(tape, row, above))) if columns else {}
+        names = dict(enumerate(column_names(tape, above))) if columns else {}
         for number, item in enumerate(tape.items(row)):
             yield names.get(number) or number, item
     elif tape.kind[row] in MAPPINGS:

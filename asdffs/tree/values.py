@@ -201,6 +201,8 @@ def scalar_value(tape: Tape, row: int) -> Any:
 
 #: What stands for a merge key among the texts of keys.
 MERGE: Final[str] = type("Merge", (str,), {})("<<")
+#: The keys of a table that tell the names of its columns.
+_PARTS: Final = ("columns", "colnames")
 #: Keys that are plain text, as most are; they come again and again.
 _WORDS: Final[set[str]] = set()
 _MOST_WORDS: Final = 1 << 14
@@ -353,25 +355,28 @@ def _check_depth(tape: Tape, behind: int) -> None:
                 deepest[above] = max(deepest.get(above, 0), reach - depth)
 
 
-def column_names(tape: Tape, columns: int, table: int) -> list[str]:
-    """Return the names of the items of the list ``columns`` of a ``table``, both rows; empty for one without a name.
+def column_names(tape: Tape, table: int) -> list[str]:
+    """Return the names of the items of ``columns`` of a table, whose row is ``table``; empty texts for those without.
 
-    Those of ``colnames`` beside it, as astropy writes them; else the ``name`` of each item.
+    They are those of the list ``colnames``, as astropy writes it; without it, the ``name`` of each item.
     """
-    stated = [
-        value for key, value in tape.pairs(table) if tape.kind[key] == SCALAR and tape.scalar(key) == "colnames"
-    ]
-    if stated and tape.kind[tape.target(stated[-1])] in SEQUENCES:
-        return [_scalar(tape, item) for item in tape.items(tape.target(stated[-1]))]
-    items = (tape.target(item) for item in tape.items(columns))
-    return [_named(tape, item) if tape.kind[item] in MAPPINGS else "" for item in items]
+    parts = {name: tape.target(value) for name, _, value in keyed(tape, table) if name in _PARTS}
+    columns, stated = parts.get("columns"), parts.get("colnames")
+    if columns is None or tape.kind[columns] not in SEQUENCES:
+        return []
+    if stated is not None and tape.kind[stated] in SEQUENCES:
+        return [_text(tape, item) for item in tape.items(stated)]
+    return [_name_in(tape, tape.target(item)) for item in tape.items(columns)]
 
 
-def _named(tape: Tape, item: int) -> str:
-    names = (value for key, value in tape.pairs(item) if tape.kind[key] == SCALAR and tape.scalar(key) == "name")
-    return next((_scalar(tape, value) for value in names), "")
+def _name_in(tape: Tape, column: int) -> str:
+    entries = keyed(tape, column) if tape.kind[column] in MAPPINGS else ()
+    names = [_text(tape, value) for name, _, value in entries if name == "name"]
+    return names[-1] if names else ""
 
 
-def _scalar(tape: Tape, row: int) -> str:
+def _text(tape: Tape, row: int) -> str:
+    """Return the text of a row; empty for anything else, such as a number."""
     row = tape.target(row)
-    return tape.scalar(row) if tape.kind[row] == SCALAR else ""
+    value = scalar_value(tape, row) if tape.kind[row] == SCALAR else None
+    return value if isinstance(value, str) else ""

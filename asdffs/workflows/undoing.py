@@ -1,7 +1,7 @@
 """Takes back the last session of a file in which blocks were changed and their old bytes kept.
 
-If another program, or a session that kept nothing, changed some of these bytes again, nothing is taken back.  A crash
-in between does no harm: the same command goes on.
+If some of these bytes were changed again, by another program or by a mount that kept nothing, nothing is taken back.
+A crash in between does no harm: the same command goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from asdffs.storage.old_bytes import (
     LEFT,
     PIECE,
     SIZE,
-    SUFFIX,
     TAKING,
     Old,
     Session,
@@ -28,6 +27,7 @@ from asdffs.storage.old_bytes import (
     remove_session,
     sessions_in,
 )
+from asdffs.storage.sidecars import UNDO_SUFFIX
 
 _WHY: Final = {
     Why.NO_ROOM: "its old bytes were not all kept: there was no more room for them",
@@ -38,7 +38,7 @@ _WHY: Final = {
 
 
 class TakenBack(NamedTuple):
-    """What was taken back: ``bytes`` of ``blocks``; ``rest``: how many earlier sessions there are."""
+    """How much was taken back: ``bytes`` in ``blocks``; and ``rest``, the number of earlier sessions."""
 
     blocks: int
     bytes: int
@@ -54,7 +54,8 @@ def take_back(document: Document, *, dry_run: bool = False) -> TakenBack:
     folder, name = cast(FileFolder, document.folder), document.path.rpartition("/")[2]
     found = last_session(folder, name)
     if found is None:
-        raise MissingValueError(f"there are no old bytes of it, in {name}{SUFFIX}/", remedy=Remedy.KEEP_OLD_BYTES)
+        sentence = f"there are no old bytes of it, in {name}{UNDO_SUFFIX}/"
+        raise MissingValueError(sentence, remedy=Remedy.KEEP_OLD_BYTES)
     directory, session = found
     try:
         _check(document, session)
@@ -70,11 +71,9 @@ def take_back(document: Document, *, dry_run: bool = False) -> TakenBack:
 
 
 def _check(document: Document, session: Session) -> None:
-    """Raise ``NotPermittedError`` if the session is not complete, or something was changed after it."""
+    """Raise ``NotPermittedError`` if the session is not complete, or something was changed after its end."""
     ends: dict[tuple[int, int, int], Old] = {}
     for one in session.records():
-        if one.kind == TAKING:
-            return  # it was checked before it was interrupted
         if one.kind == LEFT:
             why = next((why for why in Why if why == one.offset), Why.NO_ROOM)
             raise NotPermittedError(_WHY[why], block=None if why == Why.FOREIGN else one.number)
@@ -91,21 +90,19 @@ def _check(document: Document, session: Session) -> None:
 
 def _check_size(document: Document, old: Old, end: Old | None) -> None:
     now = document.blocks[old.number].size
-    if end is not None and now not in (end.offset, old.offset):
+    if end is None or now not in (end.offset, old.offset):
         raise NotPermittedError(f"its size was changed again after the session, to {now}", block=old.number)
 
 
 def _check_piece(document: Document, old: Old, end: Old | None) -> None:
-    if end is None:
-        return
     raw = document.blocks[old.number].read_at(old.offset, PIECE)
-    if (len(raw), zlib.crc32(raw)) not in ((end.length, end.crc), (old.length, old.crc)):
+    if end is None or (len(raw), zlib.crc32(raw)) not in ((end.length, end.crc), (old.length, old.crc)):
         place = f"bytes {old.offset} to {old.offset + old.length}"
         raise NotPermittedError(f"{place} of it were changed again after the session", block=old.number)
 
 
 def _write(document: Document, session: Session) -> None:
-    """Write the old sizes and bytes, after it is noted that nothing is to be compared if this is interrupted."""
+    """Write the old sizes and bytes.  If this is interrupted, the session has no end, and gets another one."""
     session.append(TAKING, 0, 0)
     session.sync()
     for one in session.records():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import asdf
@@ -18,7 +19,7 @@ import asdffs
 from asdffs.document.block import Block
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
-from asdffs.errors import AsdffsError, MissingValueError, NotPermittedError, UntrustedFileError
+from asdffs.errors import AsdffsError, MissingValueError, NotPermittedError, RecoveryError, UntrustedFileError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.file_backend import FileBackend
 from asdffs.storage.old_bytes import _CRC, _RECORD
@@ -30,12 +31,22 @@ ROOM = 64 << 20
 def write(path: Path, compression: str | None = None) -> Path:
     rng = np.random.default_rng(1)
     tree = {"a": rng.integers(0, 50, 300_000, "u1"), "b": rng.integers(0, 50, 70_000, "u1"), "c": np.arange(10)}
+    path.parent.mkdir(exist_ok=True)
     asdf.AsdfFile(tree).write_to(path, all_array_compression=compression)
     return path
 
 
 def session(path: Path, room: int = ROOM) -> Document:
     return open_document(str(path), writable=True, settings=Settings(undo=room))
+
+
+@contextlib.contextmanager
+def writing(path: Path, room: int = ROOM) -> Iterator[Document]:
+    """A session that ends as a mount does."""
+    document = session(path, room)
+    yield document
+    document.finish()
+    document.close()
 
 
 def contents(path: Path) -> list[bytes]:
@@ -93,7 +104,7 @@ def test_a_session_that_was_killed_is_taken_back(tmp_path: Path) -> None:
     document.blocks[0].write_at(5, b"\xff" * 100)
     document.blocks[1].write_at(0, b"\xff" * 70_000)
     document.finish()
-    document._keeper = document.contents.keeper = None  # nothing is said at the end
+    document.contents.keeper = None  # nothing is said at the end
     document.close()
     (record,) = (tmp_path / "a.asdf.undo").iterdir()
     raw = record.read_bytes()
@@ -104,10 +115,8 @@ def test_a_session_that_was_killed_is_taken_back(tmp_path: Path) -> None:
 
 def test_what_was_changed_again_stays(tmp_path: Path) -> None:
     path = write(tmp_path / "a.asdf")
-    document = session(path)
-    document.arrays["a"][7] = 99
-    document.finish()
-    document.close()
+    with writing(path) as document:
+        document.arrays["a"][7] = 99
     with asdffs.open(path, "r+") as later:
         later.arrays["a"][8] = 77
     changed = contents(path)
@@ -138,10 +147,8 @@ def test_no_more_room(tmp_path: Path) -> None:
 
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "a.asdf")
-    document = session(path)
-    document.blocks[2].write_at(0, b"\xff")
-    document.finish()
-    document.close()
+    with writing(path) as document:
+        document.blocks[2].write_at(0, b"\xff")
     raw = path.read_bytes()
     assert undo(path, dry_run=True) == (1, 80, 0)
     assert path.read_bytes() == raw
@@ -182,10 +189,8 @@ def test_regression_bytes_that_were_added_later_were_lost(
 ) -> None:
     """Behind the end that a session has left, where nothing was kept."""
     path = write(tmp_path / "a.asdf")
-    document = session(path)
-    change(document.blocks[2])
-    document.finish()
-    document.close()
+    with writing(path) as document:
+        change(document.blocks[2])
     changed_later(path, 2, offset, b"typed")
     kept = contents(path)
     with pytest.raises(NotPermittedError, match="block 2: its size was changed again"):
@@ -198,7 +203,7 @@ def test_regression_changes_after_a_kill_were_overwritten(tmp_path: Path) -> Non
     document = session(path)
     document.blocks[0].write_at(0, b"session")
     document.finish()
-    document._keeper = document.contents.keeper = None
+    document.contents.keeper = None
     document.close()
     changed_later(path, 0, 10, b"later")
     with pytest.raises(NotPermittedError, match="changed again after the session"):
@@ -234,12 +239,10 @@ def test_regression_an_interrupted_undo_could_not_go_on(
     """At each write: also one that has written half of its piece."""
     path = write(tmp_path / "a.asdf")
     before = contents(path)
-    document = session(path)
-    document.blocks[0].truncate(0)
-    document.blocks[0].write_at(0, b"B" * 100_000)
-    document.blocks[1].write_at(0, b"C" * 70_000)
-    document.finish()
-    document.close()
+    with writing(path) as document:
+        document.blocks[0].truncate(0)
+        document.blocks[0].write_at(0, b"B" * 100_000)
+        document.blocks[1].write_at(0, b"C" * 70_000)
     write_at, calls = Block.write_at, []
 
     def failing(block: Block, offset: int, payload: bytes) -> None:
@@ -274,10 +277,8 @@ def test_a_new_block_is_nobodys_old_bytes(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_leaves_no_empty_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.asdf")
-    document = session(path)
-    document.blocks[0].write_at(0, b"first")
-    document.finish()
-    document.close()
+    with writing(path) as document:
+        document.blocks[0].write_at(0, b"first")
     (tmp_path / "a.asdf.undo/000002").write_bytes(b'{"asdf')  # as a crash leaves it
     before = contents(path)
     document = session(path)
@@ -314,10 +315,8 @@ def test_a_damaged_block_can_be_replaced(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[place : place + 20] = bytes(20)
     path.write_bytes(raw)
-    document = session(path)
-    document.blocks[1].replace(b"new")
-    document.finish()
-    document.close()
+    with writing(path) as document:
+        document.blocks[1].replace(b"new")
     with pytest.raises(NotPermittedError, match="block 1: its old bytes could not be read"):
         undo(path)
 
@@ -333,3 +332,109 @@ def test_another_program_ends_the_session(tmp_path: Path) -> None:
     document.close()
     with pytest.raises(NotPermittedError, match="another program changed the file during the session"):
         undo(path)
+
+
+def at_every_write(
+    folder: Path, copies: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]
+) -> list[Path]:
+    """Do ``work``, and return a copy of ``folder`` as it was before and after each write into a file of it."""
+    taken: list[Path] = []
+
+    def copied(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*words: object) -> object:
+            for late in (False, True):
+                found = method(*words) if late else None
+                taken.append(copies / str(len(taken)))
+                shutil.copytree(folder, taken[-1])
+            return found
+
+        return call
+
+    for name in ("write_at", "truncate"):
+        monkeypatch.setattr(FileBackend, name, copied(getattr(FileBackend, name)))
+    work()
+    monkeypatch.undo()
+    return taken
+
+
+def put_back(copy: Path, folder: Path) -> None:
+    """Make ``folder`` as it was when the copy was made; the ASDF file stays the same file."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.suffix != ".asdf":
+            entry.unlink()
+    shutil.copytree(copy, folder, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_killed_at_every_write(compression: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a session, and of its undo: what is there then can be taken back, and was nothing if no record is there."""
+    path = write(tmp_path / "here/a.asdf", compression)
+    before = contents(path)
+
+    def change() -> None:
+        with writing(path) as document:
+            document.blocks[0].write_at(70_000, b"x" * 100_000)
+            document.blocks[1].truncate(100)
+            document.blocks[1].write_at(50, b"y" * 9000)
+            document.blocks[2].write_at(500, b"z")
+
+    copies = at_every_write(path.parent, tmp_path / "session", monkeypatch, change)
+    copies += at_every_write(path.parent, tmp_path / "undo", monkeypatch, lambda: undo(path))
+    assert len(copies) > 100
+    lost = 0
+    for copy in copies:
+        put_back(copy, path.parent)
+        try:
+            undo(path)
+        except MissingValueError:
+            pass  # nothing was changed yet, or all was taken back
+        except RecoveryError:
+            lost += 1  # a payload of the journal is known by its inode, which a copy does not have
+            continue
+        assert contents(path) == before
+        assert [*path.parent.glob("a.asdf.undo/*")] == []
+    assert lost < len(copies) // 5
+
+
+def test_changes_after_an_interrupted_undo_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "here/a.asdf")
+    with writing(path) as document:
+        document.blocks[0].write_at(0, b"B" * 200_000)
+    copies = at_every_write(path.parent, tmp_path / "undo", monkeypatch, lambda: undo(path))
+    put_back(copies[len(copies) // 2], path.parent)
+    changed_later(path, 0, 5, b"typed")
+    with pytest.raises(NotPermittedError, match="block 0: bytes 0 to 65536 of it were changed again"):
+        undo(path)
+    assert contents(path)[0][5:10] == b"typed"
+
+
+def test_another_file_of_the_same_name_is_not_that_of_a_killed_session(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.asdf")
+    document = session(path)
+    document.blocks[0].write_at(0, b"mine")
+    document.contents.keeper = None
+    document.close()
+    write(tmp_path / "new.asdf").replace(path)
+    before = contents(path)
+    with pytest.raises(NotPermittedError, match="another program changed the file"):
+        undo(path)
+    assert contents(path) == before
+
+
+def test_an_open_for_writing_reads_no_record_that_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.asdf")
+    with writing(path) as document:
+        document.blocks[0].write_at(0, b"x" * 200_000)
+    reads: list[int] = []
+    read_at = FileBackend.read_at
+
+    def counted(backend: FileBackend, offset: int, length: int) -> bytes:
+        if backend.name.isdecimal():
+            reads.append(length)
+        return read_at(backend, offset, length)
+
+    monkeypatch.setattr(FileBackend, "read_at", counted)
+    asdffs.open(path, "r+").close()
+    assert sum(reads) < 200

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.arrays.branch import mask_of
+from asdffs.arrays.branch import branch_of_mask
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.cli.arguments import add_files, add_json, add_remote
 from asdffs.cli.printing import aligned, say
@@ -156,7 +157,7 @@ def _arrays_facts(document: Document, arrays: Sequence[Ndarray]) -> list[dict[st
 
     branches = {branch.path: branch for branch in document.outlines.outline().arrays}
     units = {path: units_of(document, branch).get("", "") for path, branch in branches.items()}
-    masked = {path for path, branch in branches.items() if branch.masked or mask_of(branch) is not None}
+    masked = {path for path, branch in branches.items() if branch.masked or branch_of_mask(branch) is not None}
     return [
         {
             "path": array.name,
@@ -229,8 +230,10 @@ def _head(facts: dict[str, Any], *, whole: bool) -> list[str]:
 def _arrays_table(facts: dict[str, Any], *, whole: bool) -> Iterator[str]:
     """Yield a line for each table and array; those of the columns of tables only with ``whole``."""
     rows, seen = [["array", "datatype", "shape", "unit", "where"]], set[str]()
+    tables = {one["path"]: one for one in facts["tables"]}
     for array in facts["arrays"]:
-        table = next((one for one in facts["tables"] if array["path"].startswith(f"{one['path']}/")), None)
+        ways = itertools.accumulate(array["path"].split("/"), "{}/{}".format)
+        table = next((tables[way] for way in ways if way in tables), None)
         if table is not None and table["path"] not in seen:
             seen.add(table["path"])
             rows.append([table["path"], "table", _table_shape(table), "", ""])

@@ -35,8 +35,8 @@ example:
   asdffs mount -o undo=10G data.asdf mnt      pixels are changed, then it is unmounted
   asdffs undo data.asdf
 
-A value that was changed again since then stays, and is named.  Of an ASDF file, the blocks get the bytes back that
-they had before its last mount with -o undo=SIZE; called again, those before the mount before that one.
+A value that somebody changed again is left as it is, and named.  If RECORD is an ASDF file, its blocks get the bytes
+back that they had before the last mount with -o undo=SIZE.  Called again, it goes back by one more mount.
 """
     parser.add_argument("record", metavar="RECORD", help="file that --record wrote; or an ASDF file")
     add_how(parser)

@@ -8,7 +8,7 @@ the array in a mount does.  Implements the schema core/ndarray.  Threads: as for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import Branch
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-#: Scattered parts of a remote array that are asked for at the same time.
-_AT_ONCE: Final = 32
 _GONE: Final = "the tree has no such array any more"
 _NO_PLACE: Final = "the elements of this array have no single place; write its block or edit the tree"
 
@@ -113,7 +111,7 @@ class Array:
     @property
     @serialized
     def units(self) -> Mapping[str, str]:
-        """The units that are stated: that of all elements at ``""``, those of fields of records at their names."""
+        """The units that the file states: at ``""`` that of all elements, at its name that of a field of records."""
         return units_of(self._file, self.branch)
 
     @property
@@ -148,7 +146,7 @@ class Array:
         """Return a copy of the selected elements: an array or a scalar, as for an ndarray.
 
         ``index`` is any index of an ndarray.  Integers, slices, ``...`` and None read only their elements, if these
-        lie together in a block, which may be that of another file.  Other selections are gathered from ``mapped()``.
+        are contiguous in a block of this file or of another one.  Other selections are gathered from ``mapped()``.
         Raises ``IndexError``, or the errors of the class.
         """
         elements = self._current()
@@ -230,18 +228,21 @@ class Array:
     @serialized
     def is_remote(self) -> bool:
         """True if its elements are on a server: it is in a remote file, or its source is one."""
+        return is_remote((self._source_file() or self._file).location)
+
+    def _source_file(self) -> FileState | None:
+        """Return the other file in which the elements are; None if they are in this one."""
         source = self._current() and self.branch.array and self.branch.array.source
         outside = isinstance(source, str) and self._file.region(source) is None
-        return is_remote(self.file_of(str(source)).location if outside else self._file.location)
+        return self.file_of(str(source)) if outside else None
 
     # -- for other processes -----------------------------------------------
 
     @serialized
     def versions(self) -> tuple[Version, ...]:
         """Return the version of the file, and that of a second file if the elements are there."""
-        source = self._current() and self.branch.array and self.branch.array.source
-        outside = isinstance(source, str) and self._file.region(source) is None
-        files = [self._file, *([self.file_of(str(source))] if outside else [])]
+        other = self._source_file()
+        files = [self._file, *([other] if other is not None else [])]
         return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
 
     @serialized
@@ -293,7 +294,7 @@ class Array:
 
     @property
     def file(self) -> FileState:
-        """The file that has the array in its tree, which a ``$ref`` may have led to."""
+        """The file in whose tree the array is: behind a ``$ref``, another one than that of the document."""
         return self._file
 
     @property
@@ -358,7 +359,7 @@ class Array:
             if not elements.file.is_remote:
                 return _copied(self.mapped()[index])
             parts = requested_parts(Strided(region.shape, region.strides, elements.placement.item, region.offset))
-            raw = b"".join(_read_parts(elements.file, block, list(parts)))
+            raw = b"".join(elements.parts(list(parts)))
             scattered = np.frombuffer(raw, np.dtype(elements.descr)).reshape(region.shape).copy()
             return scattered[()] if region.scalar else scattered.transpose(np.argsort(axes))
         found = np.empty(region.shape, np.dtype(elements.descr))
@@ -381,15 +382,6 @@ class Array:
 
 def _same(reference: ArrayReference) -> ArrayReference:
     return reference
-
-
-def _read_parts(file: FileState, block: Block, parts: list[Strided]) -> Iterator[bytes]:
-    """Yield the elements of ``parts``; the server of a remote file is asked for several parts at a time."""
-    for number, part in enumerate(parts):
-        if number % _AT_ONCE == 0:
-            ahead = parts[number : number + 2 * _AT_ONCE]
-            file.fetch_ahead(block.number, [one.extent for one in ahead])
-        yield part.read(block.read_at)
 
 
 def _whole(elements: BlockElements) -> Selection:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.datatypes import Descr, descr_of
@@ -37,6 +37,8 @@ _WASTE: Final = 16
 #: The largest gap over which ``requested_parts`` read, and their largest read, in bytes.
 _NEAR: Final = 64 << 10
 _REQUEST: Final = 1 << 20
+#: Scattered parts of a remote array that are asked for at the same time.
+_AT_ONCE: Final = 32
 Fetch = Callable[[int, int], bytes]
 
 
@@ -148,9 +150,20 @@ class BlockElements(Elements):
             raise NotPermittedError("the array cannot grow by a write; edit its shape in the tree first")
         self.file.contents.write(self.placement.number, self.placement.offset + offset, payload)
 
+    def parts(self, parts: Sequence[Strided]) -> Iterator[bytes]:
+        """Yield the elements of ``parts``; the server of a remote file is asked for several parts at a time."""
+        for number, part in enumerate(parts):
+            if number % _AT_ONCE == 0:
+                ahead = parts[number : number + 2 * _AT_ONCE]
+                self.file.fetch_ahead(self.placement.number, [one.extent for one in ahead])
+            yield part.read(self._fetch_here)
+
     def _fetch(self, offset: int, length: int) -> bytes:
         with self.file.scheduler.resumed():
-            return read_bytes(self.file.contents.read(self.placement.number, offset, length))
+            return self._fetch_here(offset, length)
+
+    def _fetch_here(self, offset: int, length: int) -> bytes:
+        return read_bytes(self.file.contents.read(self.placement.number, offset, length))
 
 
 class OtherElements(Elements):

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.arrays.branch import Branch, mask_of, shown_key
+from asdffs.arrays.branch import Branch, branch_of_mask, shown_key
 from asdffs.arrays.chunked import METADATA, is_in_pieces, is_tile, is_tiled, parse_chunked, starts_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
@@ -69,14 +69,18 @@ class ArrayIndex(Mapping[str, "Array"]):
 
     def _mask_of(self, path: str) -> Array | None:
         """Return the mask of the array at ``path``; None if it has none."""
-        file, keys, mask = self._keys(path)
+        file, keys, is_mask = self._keys(path)
         branch = file.outlines.branch(keys)
-        found = None if mask else mask_of(branch)
-        if branch.masked or _MASK in branch.children or found is None:
-            return None if mask else self.get(f"{path}/{_MASK}" if path else _MASK)
+        if is_mask:
+            return None
+        if branch.masked or _MASK in branch.children:
+            return self.get(f"{path}/{_MASK}" if path else _MASK)
+        beside = branch_of_mask(branch)
+        if beside is None:
+            return None
         from asdffs.document.arrays.array import Array  # as above
 
-        return Array(file, file.linked_files.finder(file, found.path), "/".join(map(name_of, found.path)))
+        return Array(file, file.linked_files.finder(file, beside.path), "/".join(map(name_of, beside.path)))
 
     @serialized
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Masks of arrays: those that the tree states as a value, which equal elements have, and others.
+"""The masks of arrays, whichever way the tree has them: an array, a value that masked elements equal, or nulls.
 
 Implements the property ``mask`` of the schema core/ndarray.
 """
@@ -9,8 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from asdffs.arrays import branch as branches
-from asdffs.arrays.branch import Branch, Scalar
+from asdffs.arrays.branch import Branch, Scalar, branch_of_mask
 from asdffs.arrays.inline import complex_of, inline_nulls
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.elements import Elements, MadeElements
@@ -94,7 +93,7 @@ class Mask(Array):
 
     @property
     def units(self) -> Mapping[str, str]:
-        """None: a mask has no unit."""
+        """No units, because a mask has none."""
         return {}
 
     def _stored(self) -> Location:
@@ -119,7 +118,7 @@ def mask_of(file: FileState, branch: Branch, elements: Elements) -> Elements | N
     """
     if branch.masked:
         return stated_mask(file, branch, elements)
-    mask = branches.mask_of(branch)
+    mask = branch_of_mask(branch)
     return None if mask is None or mask.array is None else elements_of(file, mask, rows_first=True)
 
 

@@ -42,7 +42,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of rows."""
         each = math.prod(self.shape)
         return math.prod(self.elements.shape) // each if each else self.elements.shape[0]
 
@@ -102,7 +102,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of the rows of ``sources``.  ``left``: what is in none of them, such as ``the column x``."""
+    """A table: the columns of the rows of ``sources``.  ``left``: what has no column, such as ``the mask of …``."""
 
     sources: list[Rows] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)

@@ -2,28 +2,28 @@
 
 Content is kept in pieces of 64 KiB, each before its first change in a session, durably.  The oldest sessions make
 room for the newest one.  If that needs more than the size, its later changes are not kept, and the session cannot be
-taken back.  The caller holds the main lock, which is released only while the record is synced, and the lock of the
-block.
+taken back.  The caller holds the main lock and that of the block.  Records are appended with the main lock held; it
+is released while they are synced, and between pieces.
 """
 
 from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from asdffs.errors import DamagedBlockError
+from asdffs.errors import AsdffsError, DamagedBlockError
 from asdffs.scheduling import Scheduler
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.old_bytes import (
     BYTES,
+    DONE,
     END,
     END_SIZE,
     LEFT,
     PIECE,
     SIZE,
-    TAKING,
     Session,
     Why,
     directory_of,
@@ -90,28 +90,30 @@ class Keeper:
         if len(missing) * PIECE > self._limit - self._used:
             self.leave(number, Why.NO_ROOM)
             return
-        self._used += len(missing) * PIECE
+        room = len(missing) * PIECE
+        self._used += room  # now, because others may come while this waits
+        try:
+            if self._record(session, number, before, missing, read):
+                self._sizes.setdefault(number, before)
+                kept.update(missing)
+        except BaseException:
+            self._used -= room
+            raise
+
+    def _record(self, session: Session, number: int, size: int, missing: list[int], read: Read) -> bool:
+        """Record pieces durably; return False if they cannot be read, so the session cannot be undone."""
         if number not in self._sizes:
-            session.append(SIZE, number, before)
-        for first in range(0, len(missing), _AT_ONCE):
-            if not self._put(session, number, missing[first : first + _AT_ONCE], before, read):
-                return
+            session.append(SIZE, number, size)
+        try:
+            for count, piece in enumerate(missing, 1):
+                raw = read(number, piece * PIECE, min(PIECE, size - piece * PIECE))
+                session.append(BYTES, number, piece * PIECE, raw)
+                _take_turns(self._scheduler, count)
+        except DamagedBlockError:
+            self.leave(number, Why.DAMAGED)
+            return False
         with self._scheduler.waiting():
             session.sync()
-        self._sizes.setdefault(number, before)
-        kept.update(missing)
-
-    def _put(self, session: Session, number: int, pieces: Iterable[int], size: int, read: Read) -> bool:
-        """Record some pieces; return False if they cannot be read, so the session cannot be undone."""
-        for piece in pieces:
-            try:
-                raw = read(number, piece * PIECE, min(PIECE, size - piece * PIECE))
-            except DamagedBlockError:
-                self.leave(number, Why.DAMAGED)
-                return False
-            session.append(BYTES, number, piece * PIECE, raw)
-        with self._scheduler.waiting():
-            pass  # others get their turn
         return True
 
     def leave(self, number: int, why: Why) -> None:
@@ -120,28 +122,35 @@ class Keeper:
             return
         told = "block %d: its old bytes are not kept (%s), so this session cannot be undone"
         logger.warning(told, number, _WHY[why])
-        session = self._begun()
-        session.append(LEFT, number, int(why))
-        session.sync()
+        _leave(self._begun(), number, why)
         self._full = True
 
     def interrupt(self) -> None:
-        """End the session, which cannot be taken back: another program changed the file.  Raises ``OSError``."""
+        """End the session, which cannot be taken back: another program changed the file."""
         session, self._session = self._session, None
         if session is not None:
-            try:
-                session.append(LEFT, 0, int(Why.FOREIGN))
-                session.sync()
-            finally:
-                session.close()
+            self._told(session, lambda: _leave(session, 0, Why.FOREIGN))
 
-    def end(self, size: Size, read: Read) -> None:
-        """End the session: note what the changed bytes are now.  Raises ``OSError``, ``AsdffsError``."""
+    def end(self, size: Size, read: Read, is_foreign: Callable[[], bool]) -> None:
+        """End the session: note what the changed bytes are now.  ``is_foreign()``: see ``BlockStore.end_session``."""
         session, self._session = self._session, None
         if session is None:
             return
+
+        def work() -> None:
+            if is_foreign():
+                _leave(session, 0, Why.FOREIGN)
+            else:
+                _end(session, self._sizes, self._kept, size, read, self._scheduler)
+
+        self._told(session, work)
+
+    def _told(self, session: Session, work: Callable[[], object]) -> None:
+        """Do the last work for a session, and log why it was not possible."""
         try:
-            _end(session, self._sizes, self._kept, size, read)
+            work()
+        except (AsdffsError, OSError) as err:
+            logger.warning("%s: the record of old bytes has no end: %s", self._name, err)
         finally:
             session.close()
 
@@ -154,7 +163,8 @@ class Keeper:
                 directory = directory_of(self._folder, self._name)
             self._used = size_of(directory, names)
             number = int(names[-1]) + 1 if names else 1
-            self._session = Session.create(directory, f"{number:06d}", self._count)
+            inode = self._folder.status(self._name).st_ino
+            self._session = Session.create(directory, f"{number:06d}", self._count, inode)
         return self._session
 
 
@@ -166,37 +176,67 @@ _WHY: Final = {
 }
 
 
-def end_killed(folder: FileFolder, name: str, size: Size, read: Read) -> None:
-    """End the last session of a file if its process was killed, before anything else changes the file.
-
-    Raises ``OSError``, ``AsdffsError``.
-    """
-    found = last_session(folder, name)
-    if found is None:
-        return
-    session = found[1]
+def end_killed(folder: FileFolder, name: str, size: Size, read: Read, scheduler: Scheduler) -> None:
+    """End the last session of a file if it was killed, or if its undo was, before anything else changes the file."""
     try:
-        sizes, kept, ended = dict[int, int](), dict[int, set[int]](), False
-        for old in session.records():
-            ended = ended or old.kind in (LEFT, END_SIZE, END, TAKING)
-            if old.kind == SIZE:
-                sizes[old.number] = old.offset
-            elif old.kind == BYTES:
-                kept.setdefault(old.number, set()).add(old.offset // PIECE)
-        if not ended:
-            _end(session, sizes, kept, size, read)
-    finally:
-        session.close()
+        found = last_session(folder, name)
+        if found is None:
+            return
+        session = found[1]
+        try:
+            if not session.ended:
+                _end_as_it_is(session, folder.status(name).st_ino, size, read, scheduler)
+        finally:
+            session.close()
+    except (AsdffsError, OSError) as err:
+        logger.warning("%s: the record of old bytes has no end: %s", name, err)
 
 
-def _end(session: Session, sizes: dict[int, int], kept: dict[int, set[int]], size: Size, read: Read) -> None:
+def _end_as_it_is(session: Session, inode: int, size: Size, read: Read, scheduler: Scheduler) -> None:
+    if session.inode != inode:  # perhaps it is another file, which only has the same name
+        _leave(session, 0, Why.FOREIGN)
+        return
+    sizes, kept = dict[int, int](), dict[int, set[int]]()
+    for old in session.records():
+        if old.kind == SIZE:
+            sizes[old.number] = old.offset
+        elif old.kind == BYTES:
+            kept.setdefault(old.number, set()).add(old.offset // PIECE)
+    _end(session, sizes, kept, size, read, scheduler)
+
+
+def _leave(session: Session, number: int, why: Why) -> None:
+    session.append(LEFT, number, int(why))
+    session.sync()
+
+
+def _end(
+    session: Session,
+    sizes: Mapping[int, int],
+    kept: Mapping[int, set[int]],
+    size: Size,
+    read: Read,
+    scheduler: Scheduler,
+) -> None:
+    """Record what sizes and kept bytes are now, durably; not of a session that cannot be taken back."""
+    if session.ended:
+        return
     for number in sizes:
         now = size(number)
         session.append(END_SIZE, number, now)
-        for piece in sorted(kept.get(number, ())):
+        for count, piece in enumerate(sorted(kept.get(number, ())), 1):
             raw = read(number, piece * PIECE, PIECE) if piece * PIECE < now else b""
             session.append(END, number, piece * PIECE, crc=zlib.crc32(raw), length=len(raw))
+            _take_turns(scheduler, count)
+    session.append(DONE, 0, 0)
     session.sync()
+
+
+def _take_turns(scheduler: Scheduler, count: int) -> None:
+    """Let other threads work after each so many pieces."""
+    if count % _AT_ONCE == 0:
+        with scheduler.waiting():
+            pass
 
 
 def _pieces(offset: int, length: int, size: int) -> range:

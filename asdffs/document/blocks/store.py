@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from asdffs.codecs.base import Codec
@@ -248,16 +248,19 @@ class BlockStore(BlockReader):
 
             self.keeper.leave(number, Why.REMOVED)
 
-    def end_session(self) -> None:
-        """Note what the changed bytes are now, if old bytes are kept.  Raises ``OSError``, ``AsdffsError``."""
+    def end_session(self, is_foreign: Callable[[], bool]) -> None:
+        """Note what the changed bytes are now, if old bytes are kept.
+
+        ``is_foreign()``: whether another program changed the file, so the session cannot be taken back.
+        """
         if self.keeper is not None:
-            self.keeper.end(self.size, self._old)
+            self.keeper.end(self.size, self._old, is_foreign)
 
     def end_killed_session(self, folder: FileFolder, name: str) -> None:
-        """End the record of a session whose process was killed.  Raises ``OSError``, ``AsdffsError``."""
+        """End the record of a session that was killed."""
         from asdffs.document.blocks.keeping import end_killed
 
-        end_killed(folder, name, self.size, self._old)
+        end_killed(folder, name, self.size, self._old, self.scheduler)
 
     def _old(self, number: int, offset: int, length: int) -> bytes:
         return read_bytes(self.read_decoded(number, offset, length))

@@ -11,7 +11,7 @@ from asdffs.errors import NotSupportedError, Remedy, UsageError
 
 
 class Conversion:
-    """From the unit ``stated`` to the unit ``wanted``.  It can be pickled.
+    """A conversion of values from the unit ``stated`` to the unit ``wanted``.  It can be pickled.
 
     Raises ``UsageError`` if one is not the other in another measure, ``NotSupportedError`` without astropy.
     """

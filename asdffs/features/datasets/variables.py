@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.arrays.branch import Branch, is_quantity, mask_of, shown_key
+from asdffs.arrays.branch import Branch, branch_of_mask, is_quantity, shown_key
 from asdffs.arrays.outline import COLUMNS
 from asdffs.arrays.placement import check_mask_shape
 from asdffs.arrays.scalars import read_scalars
@@ -293,7 +293,7 @@ def places_below(group: Place, left_out: dict[str, str]) -> Iterator[Place]:
 
 def _mask_beside(place: Place) -> Branch | None:
     """Return the mask beside an array, on the way on which it was reached; None without one."""
-    mask = mask_of(place.branch)
+    mask = branch_of_mask(place.branch)
     above = place.branches[-2] if len(place.branches) > 1 else None
     return mask if above is not None and mask is not None and above.children.get(_MASK) is mask else None
 
@@ -303,7 +303,7 @@ def _is_mask_beside(place: Place) -> bool:
     above = place.branches[-2] if len(place.branches) > 1 else None
     data = above.children.get("data") if above is not None else None
     own = data is not None and data.array is not None and place.keys[-1:] == (_MASK,)
-    return data is not None and own and mask_of(data) is place.branch
+    return data is not None and own and branch_of_mask(data) is place.branch
 
 
 def _children(place: Place, left_out: dict[str, str]) -> Iterator[Place]:

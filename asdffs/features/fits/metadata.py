@@ -21,10 +21,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from asdffs import registry
-from asdffs.arrays.branch import Branch
+from asdffs.arrays.branch import Branch, upwards
 from asdffs.features.fits.cards import CARD, value_of
 from asdffs.features.fits.data import Card
-from asdffs.features.fits.sky import AXES, axes_of, is_science, upwards
+from asdffs.features.fits.sky import AXES, axes_of, is_science
 
 #: Cards of metadata: beyond this a header says nothing to anybody.
 _MOST: Final = 2000

@@ -28,7 +28,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch
+from asdffs.arrays.branch import Branch, upwards
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.outline import arrays_in
 from asdffs.document.arrays.finding import subjects_of
@@ -133,13 +133,6 @@ def _beside(mapping: Branch, key: str) -> Iterator[Branch]:
     for holder in (mapping, mapping.children.get(_META)):
         if holder is not None and (found := holder.children.get(key)) is not None:
             yield found
-
-
-def upwards(branch: Branch | None) -> Iterator[Branch]:
-    """Yield a branch, and those in which it is."""
-    while branch is not None:
-        yield branch
-        branch = branch.above[0] if branch.above else None
 
 
 def find_gwcs(document: FileState, home: Branch | None, array: Branch, shape: tuple[int, ...]) -> Branch | None:

@@ -23,6 +23,7 @@ from astropy.modeling import models
 from astropy.wcs import WCS
 from gwcs import coordinate_frames
 from support.fits_files import Form, write_fits
+from support.kinds import cube_sky
 from support.mounts import mounted, run
 from support.web_server import WebServer
 
@@ -143,19 +144,8 @@ def test_a_cube_whose_gwcs_needs_distortions_says_so(write: Callable[[gwcs.WCS],
     assert "without distortions, which FITS has for images of two axes only" in "".join(cube["COMMENT"])
 
 
-def ifu() -> gwcs.WCS:
-    """A cube as JWST's IFUs have it: sky and wavelength."""
-    axes = coordinate_frames.CoordinateFrame(3, ["SPATIAL"] * 3, (0, 1, 2), unit=[units.pix] * 3, name="detector")
-    sky_frame = coordinate_frames.CelestialFrame(reference_frame=coordinates.ICRS(), axes_order=(0, 1), name="sky")
-    wave = coordinate_frames.SpectralFrame(axes_order=(2,), unit=(units.um,), name="wave")
-    to_sky = models.Pix2Sky_TAN() | models.RotateNative2Celestial(10.0, 20.0, 180.0)
-    plane = (models.Shift(-5) & models.Shift(-4)) | (models.Scale(1e-4) & models.Scale(1e-4)) | to_sky
-    world = coordinate_frames.CompositeFrame([sky_frame, wave])
-    return gwcs.WCS([(axes, plane & (models.Scale(0.01) | models.Shift(5))), (world, None)])
-
-
 def test_a_gwcs_of_three_axes_has_its_celestial_part(tmp_path: Path) -> None:
-    wcs = ifu()
+    wcs = cube_sky()
     asdf.AsdfFile({"meta": {"wcs": wcs}, "data": np.zeros((4, 8, 10), "f4")}).write_to(tmp_path / "a.asdf")
     with asdffs.open(tmp_path / "a.asdf") as document:
         header = header_of(document, "data.fits")

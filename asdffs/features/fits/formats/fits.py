@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, home_of, is_fits, is_table
-from asdffs.arrays.branch import mask_of as branch_of_mask
+from asdffs.arrays.branch import Branch, branch_of_mask, home_of, is_fits, is_table
 from asdffs.arrays.inline import read_values
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.outline import arrays_in
