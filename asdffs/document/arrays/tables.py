@@ -12,6 +12,7 @@ Imports numpy late.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -139,6 +140,9 @@ def _of_columns(file: FileState, branch: Branch, *, masks: bool) -> Table:
             table.left.append(f"the column {name}")
         for title, data in found.items():
             rows = _rows(file, data, masks=masks)
+            if rows.dtype.names and rows.mask is not None:
+                rows = dataclasses.replace(rows, mask=None)
+                table.left.append(f"the mask of the column {title}")
             table.columns.extend(_columns(title, rows, units_of(file, data), column, len(table.sources)))
             table.sources.append(rows)
     table.left.extend(f"the column {name}" for name in names.values())

@@ -300,10 +300,8 @@ def _mask_beside(place: Place) -> Branch | None:
 
 def _is_mask_beside(place: Place) -> bool:
     """Return whether an array is the mask of the one beside it, with which it is shown."""
-    above = place.branches[-2] if len(place.branches) > 1 else None
-    data = above.children.get("data") if above is not None else None
-    own = data is not None and data.array is not None and place.keys[-1:] == (_MASK,)
-    return data is not None and own and branch_of_mask(data) is place.branch
+    data = place.branches[-2].children.get("data") if len(place.branches) > 1 else None
+    return place.keys[-1:] == (_MASK,) and data is not None and branch_of_mask(data) is place.branch
 
 
 def _children(place: Place, left_out: dict[str, str]) -> Iterator[Place]:

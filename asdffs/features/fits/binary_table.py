@@ -106,7 +106,7 @@ class BinaryTable:
         import numpy as np
 
         source, zero = self._sources[column.source], zero_of(column.dtype)
-        if not column.path and column.dtype != source.dtype:
+        if column.dtype != source.dtype:
             return int(np.iinfo(column.dtype).min)
         info, most = np.iinfo(column.dtype), np.iinfo(column.dtype).max - zero
         free = [*range(int(info.min), int(info.min) + _TRIED), *range(int(most), int(most) - _TRIED, -1)]
@@ -201,7 +201,7 @@ class BinaryTable:
 
 def _wide(column: Column, rows: Rows) -> Column:
     """Return a column with the dtype that it has in FITS: a wider one if it is masked."""
-    if rows.mask is None or column.path:
+    if rows.mask is None:
         return column
     import numpy as np
 

@@ -174,6 +174,7 @@ def sky_cards(document: FileState, wcs: Branch, shape: tuple[int, ...]) -> Calla
         with document.scheduler.resumed():
             text = document.tree.text()
             try:
+                document.budget.check(sum(map(document.contents.size, numbers)), "the gwcs")
                 contents = {number: _content(document, number) for number in sorted(numbers)}
             except AsdffsError as err:
                 return _told(f"the coefficients of the gwcs cannot be read: {err.sentence}")
@@ -184,19 +185,20 @@ def sky_cards(document: FileState, wcs: Branch, shape: tuple[int, ...]) -> Calla
         if found is None:
             headers = (header.with_used(len(raw))._replace(allocated_size=len(raw)) for raw in rest)
             blocks = (build_block_header(one) + raw for one, raw in zip(headers, rest, strict=True))
-            found = _computed(b"".join([text, *blocks]), path, shape)
+            answer = _asked(b"".join([text, *blocks]), {"path": path, "shape": shape})
+            found = _cards_in(answer)
             while len(_known) >= _MOST_KEPT:
                 _known.pop(next(iter(_known)), None)
-            _known[key] = found
+            if "passing" not in answer:
+                _known[key] = found
         return found
 
     return compute
 
 
 def _content(document: FileState, number: int) -> bytes:
-    """Return all bytes of a block.  Raises ``AsdffsError``, also for a large one."""
+    """Return all bytes of a block.  Raises ``AsdffsError``."""
     block = Block(document, number)
-    document.budget.check(block.size, "the gwcs", lambda: 0)
     return b"".join(read_bytes(block.read_at(at, _AT_ONCE)) for at in range(0, block.size, _AT_ONCE))
 
 
@@ -208,8 +210,8 @@ def _digest(text: bytes, path: Path, contents: Any) -> str:
     return hashlib.sha256(b"\0".join([raw, *contents])).hexdigest()
 
 
-def _computed(file: bytes, path: Path, shape: tuple[int, ...]) -> list[Card]:
-    answer = _asked(file, {"path": path, "shape": shape})
+def _cards_in(answer: dict[str, Any]) -> list[Card]:
+    """Return the cards of an answer; without any, a comment that tells why."""
     cards = answer.get("cards")
     if isinstance(cards, list):
         found = [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]
@@ -230,16 +232,17 @@ def _tell(reason: str) -> None:
 
 
 def _asked(file: bytes, job: dict[str, Any]) -> dict[str, Any]:
-    """Run the helper on an ASDF file, and return its answer."""
+    """Run the helper on an ASDF file, and return its answer; ``passing``: it may be another one next time."""
     try:
         fd = os.memfd_create("gwcs")
-        with open(fd, "wb", buffering=0) as memory:
+        with open(fd, "wb") as memory:
             memory.write(file)
+            memory.flush()
             words = json.dumps({"file": fd, **job})
             with helper(text_of(sky_helper), words, flags=["-P"], kept=[fd]) as process:
                 answer = json.loads(process.communicate(timeout=_PATIENCE)[0])
     except subprocess.TimeoutExpired:
-        return {"reason": f"gwcs took longer than {_PATIENCE:.0f} s"}
+        return {"reason": f"gwcs took longer than {_PATIENCE:.0f} s", "passing": True}
     except (OSError, ValueError) as err:
-        return {"reason": f"gwcs could not be asked ({type(err).__name__})"}
+        return {"reason": f"gwcs could not be asked ({type(err).__name__})", "passing": True}
     return answer if isinstance(answer, dict) else {}

@@ -284,3 +284,14 @@ def test_a_mask_beside_the_data_of_a_column(tmp_path: Path) -> None:
         with open(mount.point / "blocks/0000.bin", "r+b") as block:
             block.write(least)
         assert shown(mount, "t")["x"].tolist() == [-(2**31), None, 2]
+
+
+def test_the_mask_of_a_column_of_records_is_told_to_be_left_out(tmp_path: Path) -> None:
+    data = "!core/ndarray-1.1.0 {source: 0, datatype: [{name: a, datatype: int32}], byteorder: little, shape: [3]"
+    mask = "!core/ndarray-1.1.0 {source: 1, datatype: bool8, byteorder: little, shape: [3]}"
+    tree = f"t: !core/table-1.1.0\n  columns: [!core/column-1.1.0 {{data: {data}, mask: {mask}}}, name: x}}]\n"
+    blocks = [np.arange(3, dtype="<i4").tobytes(), bytes([0, 1, 0])]
+    (tmp_path / "a.asdf").write_bytes(tree_file(tree, [block_bytes(raw) for raw in blocks]))
+    with mounted(tmp_path / "a.asdf") as mount:
+        assert shown(mount, "t")["a"].tolist() == [0, 1, 2]
+        assert "the mask of the column x is not in this file" in str(header(mount, "t")["COMMENT"])
