@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.layout import Padding, parse_padding, parse_size
-from asdffs.mount.options import MountOptions
+from asdffs.mount.options import Explode, MountOptions
 from asdffs.storage.open_file import AUTO, STRATEGIES
 from asdffs.storage.urls import FLAGS, SETTINGS, RemoteOptions, with_setting
 
@@ -159,6 +159,12 @@ def _count(name: str, text: str, before: Any) -> int:
     return int(text)
 
 
+def _explode(name: str, text: str, before: Any) -> str:
+    if text not in get_args(Explode):
+        raise UsageError(f"{name}={text}: choose {', '.join(get_args(Explode)[:-1])} or {get_args(Explode)[-1]}")
+    return text
+
+
 def _idle(name: str, text: str, before: Any) -> float:
     try:
         seconds = float(text)
@@ -195,5 +201,6 @@ _VALUES: Final[dict[str, _Value]] = {
     "log": _Value("FILE|syslog", "log", _text),
     "open_max": _Value("N", "open_max", _count),
     "idle": _Value("SECONDS", "idle", _idle),
+    "explode": _Value("|".join(get_args(Explode)), "explode", _explode),
     **{name: _Value(usage, "remote", _remote) for name, usage in SETTINGS.items()},
 }

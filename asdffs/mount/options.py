@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from asdffs.format.layout import Padding
 from asdffs.storage.open_file import AUTO
 from asdffs.storage.urls import RemoteOptions
 from asdffs.vfs.attributes import Shown
+
+Explode = Literal["always", "named", "never"]
 
 
 class MountOptions(NamedTuple):
@@ -20,9 +22,10 @@ class MountOptions(NamedTuple):
     ``undo``: most bytes of old content of blocks that are kept beside the file; 0 keeps none.
     ``keep_checksums``: whether changed blocks get a new checksum.
     ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``open_max``:
-    of an archive, how many files stay open.  ``idle``: seconds after which an unused file of an archive is finished
-    and closed.  ``passthrough``: whether the kernel reads whole files itself.  ``remote``: settings
-    for a remote file.
+    of an archive, how many files stay open; None: as many as a share of the memory takes.  ``idle``: seconds after
+    which an unused file of an archive is finished and closed.  ``explode``: of an archive, whether directories such
+    as ``a.asdf.d`` are listed (``always``), only found by name (``named``), or not shown (``never``).
+    ``passthrough``: whether the kernel reads whole files itself.  ``remote``: settings for a remote file.
     """
 
     read_only: bool = False
@@ -44,8 +47,9 @@ class MountOptions(NamedTuple):
     kernel: tuple[str, ...] = ()
     padding: Padding = Padding()
     shown: Shown = Shown()
-    open_max: int = 100
+    open_max: int | None = None
     idle: float = 5.0
+    explode: Explode = "named"
     passthrough: bool = False
     remote: RemoteOptions = RemoteOptions()
 

@@ -77,7 +77,9 @@ tuning:
   spool_max=SIZE          most bytes of decoded blocks there (default: half of the free space)
 
 archives, if FILE is a directory (docs/catalog.md):
-  open_max=N              how many files stay open (default: 100)
+  explode=always|named|never   list directories such as a.asdf.d, only find them by name, or show none
+                          (default: named)
+  open_max=N              how many files stay open (default: as many as take 128 MiB of memory)
   idle=SECONDS            finish and close a file that nothing used for so long (default: 5)
   passthrough             let the kernel read whole files itself: as fast as the disk (root, Linux 6.9)
 

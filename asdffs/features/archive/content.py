@@ -111,7 +111,8 @@ class ArchiveContent:
         facts = {"file": path, "writable": not options.read_only, **site.facts}
         status = ArchiveStatus(self._documents, facts, _OFF if site.passthrough is None else site.passthrough.facts)
         self.areas = Areas(
-            ArchiveDirectory(files, self._documents, status, options.shown, site.loop), self._documents
+            ArchiveDirectory(files, self._documents, status, options.shown, site.loop, options.explode),
+            self._documents,
         )
         self._documents.ended = self.areas.ended
 

@@ -1,5 +1,8 @@
 """The directory of an archive: shown as it is, read-only, with a directory ``.d`` beside each ASDF file.
 
+That directory is found by its name, and left out of listings unless the mount says otherwise (``-o explode``): what
+walks over an archive opens no file.
+
 Only what the kernel knows is remembered, by its path and its identity: each request looks at the disk, so what
 appears or vanishes there is seen at once.  Only attributes of directories may be as old as the kernel keeps them
 (``mount/options.KEPT_SECONDS``), because find(1) asks for those of each.  No request opens an ASDF file but one that
@@ -8,6 +11,7 @@ reads it.  ``.asdffs`` in the root tells the state of the mount.  The caller hol
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import stat
@@ -23,10 +27,12 @@ from asdffs.errors import (
     NoAttributeError,
     NoSuchNameError,
     NotDirectoryError,
+    NotPermittedError,
     ReadOnlyError,
 )
 from asdffs.features.archive.documents import SUFFIX, OpenDocuments, OutsideItem, number_of_directory
 from asdffs.format.constants import FILE_ENDINGS
+from asdffs.mount.options import Explode
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.beneath import Beneath
@@ -81,16 +87,24 @@ class _Listing:
 class ArchiveDirectory(Area):
     """The directory of an archive; an ``Area``.
 
-    ``files``: the directory.  ``status``: the content of ``.asdffs``.  ``root``: see ``Area``.
+    ``files``: the directory.  ``status``: the content of ``.asdffs``.  ``explode``: see ``MountOptions``.
+    ``root``: see ``Area``.
     """
 
     def __init__(
-        self, files: Beneath, documents: OpenDocuments, status: ViewDirectory, shown: Shown, scheduler: Scheduler
+        self,
+        files: Beneath,
+        documents: OpenDocuments,
+        status: ViewDirectory,
+        shown: Shown,
+        scheduler: Scheduler,
+        explode: Explode = "named",
     ) -> None:
         self._files = files
         self._documents = documents
         self._shown = shown
         self._scheduler = scheduler
+        self._explode = explode
         self._opened: dict[int, _OpenFile] = {}
         self._listings: dict[int, _Listing] = {}
         self._items: dict[str, OutsideItem] = {}
@@ -173,11 +187,10 @@ class ArchiveDirectory(Area):
             return self._attributes(self._files.status(path or "/"), root=not path), False
         except (FileNotFoundError, NotADirectoryError):
             pass
-        found = self._documents.file_of(path)
+        found = self._documents.file_of(path) if self._explode != "never" else None
         if found is not None:
             return self._attributes_of_document(found, number_of_directory(found)), True
-        link = self._link_of(path)
-        if link is not None:
+        if (link := self._link_of(path)) is not None:
             shown = self._attributes(self._files.status(path[: -len(SUFFIX)]))
             return shown._replace(size=len(os.fsencode(link))), False
         raise NoSuchNameError("no such file in the archive", path=path)
@@ -225,13 +238,23 @@ class ArchiveDirectory(Area):
 
     def _link_of(self, path: str) -> str | None:
         """Return the target of ``a.asdf.d`` if ``a.asdf`` is a symbolic link: the directory of that file."""
-        if not path.lower().endswith(tuple(ending + SUFFIX for ending in FILE_ENDINGS)):
+        if self._explode == "never" or not path.lower().endswith(tuple(ending + SUFFIX for ending in FILE_ENDINGS)):
             return None
         try:
             target = self._files.link(path[: -len(SUFFIX)])
-            return None if self._files.has(path) else target + SUFFIX
+            return None if self._files.has(path) or self._is_directory(path, target) else target + SUFFIX
         except OSError:
             return None
+
+    def _is_directory(self, path: str, target: str) -> bool:
+        """Return whether a link beside ``path`` leads to a directory in the archive.
+
+        Nothing is followed: a link may lead into this mount, which would wait for itself.
+        """
+        place = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        with contextlib.suppress(OSError, NotPermittedError):
+            return not os.path.isabs(target) and stat.S_ISDIR(self._files.status(place).st_mode)
+        return False
 
     def xattr(self, item: Item, name: str) -> bytes:
         """See ``Area``.  Raises ``NoAttributeError``."""
@@ -273,7 +296,7 @@ class ArchiveDirectory(Area):
                 yield from ((os.fsencode(name), *self._kind_of(find(name))) for name in opened.item.entries())
             return
         with self._scheduler.waiting():  # it may have 100,000 entries
-            listed = list(self._entries_of(opened.folder))
+            listed = list(self._entries_of(opened.folder, opened.item.path))
         if opened.item is not self.root:
             yield from listed
             return
@@ -281,8 +304,11 @@ class ArchiveDirectory(Area):
         yield own, stat.S_IFDIR, self._status.number
         yield from (entry for entry in listed if entry[0] != own)
 
-    def _entries_of(self, directory: FileFolder) -> Iterator[Entry]:
-        """Yield the entries of a directory of the disk, and the directory of each document in it."""
+    def _entries_of(self, directory: FileFolder, path: str) -> Iterator[Entry]:
+        """Yield the entries of a directory of the disk, and if they are listed, the directory of each document in it.
+
+        ``path``: that of the directory in the archive.
+        """
         with directory.readable() as fd:
             device = os.fstat(fd).st_dev
             with os.scandir(fd) as found:
@@ -290,8 +316,12 @@ class ArchiveDirectory(Area):
         for name, (kind, inode) in entries.items():
             yield name, kind, number_of(device, str(inode))
             beside = name + _SUFFIX
+            if self._explode != "always":
+                continue
             if name.lower().endswith(_ENDINGS) and beside not in entries and kind in (stat.S_IFREG, stat.S_IFLNK):
                 shown = stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK
+                if kind == stat.S_IFLNK and self._link_of(f"{path}/{os.fsdecode(beside)}") is None:
+                    continue
                 yield beside, shown, number_of(device, f"{inode}{SUFFIX}")
 
     @staticmethod

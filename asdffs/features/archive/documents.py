@@ -43,6 +43,11 @@ SUFFIX: Final = ".d"
 _DIRECTORIES: Final = tuple(ending + SUFFIX for ending in FILE_ENDINGS)
 #: How often idle documents are looked for: so many times in the time after which a document is idle.
 _LOOKS: Final = 4
+#: Bytes of memory that documents which nobody uses may take; what one takes without its tree, and for each byte of
+#: the text of its tree (measured).
+_MEMORY: Final = 128 << 20
+_DOCUMENT: Final = 256 << 10
+_TEXT: Final = 8
 #: A document takes about four file descriptors; half of them stay for what is in documents.
 _DESCRIPTORS: Final = 8
 #: After how many closed documents the cyclic garbage collector runs.  A document is a cycle of objects, half a MiB of
@@ -71,15 +76,19 @@ class OutsideItem(Item):
 
 
 class _Entry:
-    """A document that is open, being opened or being closed.  ``users``: requests about paths in it."""
+    """A document that is open, being opened or being closed.
 
-    __slots__ = ("gone", "lock", "opened", "used", "users")
+    ``users``: requests about paths in it.  ``weight``: bytes of memory that it takes, about.
+    """
+
+    __slots__ = ("gone", "lock", "opened", "used", "users", "weight")
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.lock = RankedLock(scheduler, Rank.DOCUMENT)
         self.opened: ServedFile | None = None
         self.users = 0
         self.used = 0.0
+        self.weight = 0
         self.gone = False
 
 
@@ -87,7 +96,8 @@ class OpenDocuments:
     """The documents of the archive in ``files``.
 
     ``open_file(folder, name, directory, number)``: opens a file; ``directory`` is that of the document, and
-    ``number`` is the inode number of it.  ``most``: how many stay open.  ``idle``: seconds after which a document
+    ``number`` is the inode number of it.  ``most``: how many stay open; None: as many as a share of the memory takes.
+    ``idle``: seconds after which a document
     that no request was about is closed.
 
     ``ended(directory)`` is called when a document was closed.  ``error``: the last refusal.  ``outcome``: that of the
@@ -100,7 +110,7 @@ class OpenDocuments:
         open_file: Callable[[FileFolder, str, str, int], ServedFile],
         scheduler: Scheduler,
         *,
-        most: int,
+        most: int | None,
         idle: float,
     ) -> None:
         self.ended: Callable[[str], object] = lambda directory: None
@@ -113,6 +123,7 @@ class OpenDocuments:
         self._idle = idle
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._left: dict[int, int] = {}
+        self._weight = 0
         self._sweeping = False
         self._uncollected = 0
 
@@ -177,6 +188,8 @@ class OpenDocuments:
             entry.gone = True  # who waits tries it again
             self._entries.pop(directory, None)
             raise
+        entry.weight = _DOCUMENT + _TEXT * opened.document.tree.size
+        self._weight += entry.weight
         before = self._left.pop(hash(directory), None)
         if before is not None and before != self._signature(path):
             opened.vfs.foreign.renew()  # the kernel may have pages of what it was
@@ -187,9 +200,14 @@ class OpenDocuments:
         """See ``areas.Documents``."""
         entry = entry or self._entries[directory]
         entry.users -= 1
-        most = min(self._most, descriptor_limit() // _DESCRIPTORS)
-        if len(self._entries) > most:
-            self._close_idle(len(self._entries) - most)
+        if self._too_many():
+            self._close_idle(self._too_many)
+
+    def _too_many(self) -> bool:
+        """Return whether more documents are open than should stay."""
+        limit = descriptor_limit() // _DESCRIPTORS
+        most = limit if self._most is None else min(self._most, limit)
+        return len(self._entries) > most or (self._most is None and self._weight > _MEMORY)
 
     def note_refusal(self, sentence: str) -> None:
         """See ``areas.Documents``."""
@@ -223,16 +241,14 @@ class OpenDocuments:
         for directory, entry in list(self._entries.items()):
             self._close(directory, entry)
 
-    def _close_idle(self, most: int, *, unused_since: float | None = None) -> None:
-        """Close at most ``most`` documents that may be closed, those first that were not used for longest."""
-        closed = 0
+    def _close_idle(self, wanted: Callable[[], bool], *, unused_since: float | None = None) -> None:
+        """Close documents that may be closed while that is ``wanted``, those first that were not used for longest."""
         for directory, entry in list(self._entries.items()):
-            if closed >= most:
+            if not wanted():
                 return
             late = unused_since is not None and entry.used > unused_since
             if not late and self._may_close(entry) and self._finish(directory, entry) and self._may_close(entry):
                 self._close(directory, entry)
-                closed += 1
 
     @staticmethod
     def _may_close(entry: _Entry) -> bool:
@@ -280,6 +296,7 @@ class OpenDocuments:
             finally:
                 opened.close()
                 entry.opened = None
+                self._weight -= entry.weight
                 self._entries.pop(directory, None)
                 self.ended(directory)
         now = self._signature(directory[: -len(SUFFIX)])
@@ -313,7 +330,7 @@ class OpenDocuments:
     def _sweep(self) -> None:
         """Close the documents that were not used for a while; come again as long as some are open."""
         self._sweeping = False
-        self._close_idle(len(self._entries), unused_since=time.monotonic() - self._idle)
+        self._close_idle(lambda: True, unused_since=time.monotonic() - self._idle)
         if self._entries:
             self._sweep_later()
 

@@ -41,6 +41,11 @@ def room_for(cards: Iterable[Card]) -> int:
     return sum(map(_room, cards))
 
 
+def is_counted(cards: Iterable[Card]) -> bool:
+    """Return whether ``room_for`` is exact: no text is so long that it is continued."""
+    return all(card[0] in _COMMENTARY or _room(card) == 1 for card in cards)
+
+
 def _room(card: Card) -> int:
     keyword, value, comment = card
     if keyword in _COMMENTARY:

@@ -73,7 +73,7 @@ def listing(place: Path) -> list[str]:
 
 
 def test_the_tree_is_shown_as_it_is(archive: Mounted) -> None:
-    found = run("find", archive.point, "-name", "*.d", "-prune", "-o", "-print").stdout.splitlines()
+    found = run("find", archive.point).stdout.splitlines()
     shown = {os.path.relpath(path, archive.point) for path in found} - {"."}
     assert shown - {".asdffs", ".asdffs/status.json", ".asdffs/error"} == {*listing(archive.file)}
     for path in archive.file.rglob("*"):
@@ -85,9 +85,8 @@ def test_the_tree_is_shown_as_it_is(archive: Mounted) -> None:
 
 
 def test_nothing_is_opened_by_looking_outside(archive: Mounted) -> None:
-    run("ls", "-lR", "--ignore=*.d", archive.point)
-    run("ls", "-l", archive.point, archive.point / "sub")
-    assert run("find", archive.point, "-name", "*.d", "-prune", "-o", "-print").returncode == 0
+    for words in (["ls", "-lR"], ["du"], ["grep", "-r", "value"], ["find"]):
+        assert run(*words, archive.point).returncode == 0
     assert (archive.point / "a.asdf.d").is_dir()
     assert os.listxattr(archive.point / "a.asdf.d") == []
     assert content_of(archive.point / "a.asdf")[0] == 1
@@ -122,8 +121,9 @@ def test_inode_numbers_are_unique_and_stay(folder: Path) -> None:
     def numbers(mount: Mounted) -> dict[str, int]:
         return {str(path.relative_to(mount.point)): path.lstat().st_ino for path in mount.point.rglob("*")}
 
-    with mounted(folder, *QUICK) as mount:
+    with mounted(folder, *QUICK, "-o", "explode=always") as mount:
         first = numbers(mount)
+        assert any("/tree.yaml" in name for name in first)
         until(lambda: documents(mount) == [])
         assert numbers(mount) == first
     assert len({*first.values()}) == len(first)
@@ -132,11 +132,44 @@ def test_inode_numbers_are_unique_and_stay(folder: Path) -> None:
 def test_what_appears_and_vanishes_is_seen(archive: Mounted) -> None:
     make(archive.file / "new.asdf", value=9)
     assert b"value: 9" in (archive.point / "new.asdf.d" / "tree.yaml").read_bytes()
-    assert "new.asdf.d" in os.listdir(archive.point)
+    assert "new.asdf" in os.listdir(archive.point)
     (archive.file / "new.asdf").unlink()
     assert not (archive.point / "new.asdf").exists()
     until(lambda: not (archive.point / "new.asdf.d").exists())
-    assert "new.asdf.d" not in os.listdir(archive.point)
+    assert "new.asdf" not in os.listdir(archive.point)
+
+
+@pytest.mark.parametrize("explode", ["always", "named", "never"])
+def test_where_the_directories_of_documents_are_shown(folder: Path, explode: str) -> None:
+    """In listings, only by name, or nowhere.  A link to a directory has none, whatever its name is."""
+    (folder / "link.asdf").symlink_to("a.asdf")
+    (folder / "directory.asdf").symlink_to("sub")
+    with mounted(folder, "-o", f"explode={explode}") as mount:
+        for _ in range(2):  # also when the kernel knows the name
+            shown = {"a.asdf.d", "link.asdf.d"} & {*os.listdir(mount.point)}
+            assert shown == ({"a.asdf.d", "link.asdf.d"} if explode == "always" else set())
+            for name in ("a.asdf.d", "link.asdf.d"):
+                assert os.path.lexists(mount.point / name) == (explode != "never")
+                assert (mount.point / name / "tree.yaml").exists() == (explode != "never")
+        assert not os.path.lexists(mount.point / "directory.asdf.d")
+        assert "directory.asdf.d" not in os.listdir(mount.point)
+        assert len(documents(mount)) == (explode != "never")
+
+
+def test_as_many_documents_stay_open_as_memory_takes(folder: Path) -> None:
+    """A scan of 200 small files keeps them all, and of four large ones two."""
+    for number in range(200):
+        make(folder / f"{number:03d}.asdf")
+    for name in "wxyz":
+        text = b"a: " + b"1" * 7_000_000
+        (folder / f"{name}.asdf").write_bytes(b"#ASDF 1.0.0\n%YAML 1.1\n---\n" + text + b"\n...\n")
+    with mounted(folder, "-o", "ro,idle=86400") as mount:
+        for number in range(200):
+            (mount.point / f"{number:03d}.asdf.d/tree.yaml").read_bytes()
+        assert len(documents(mount)) == 200
+        for name in "wxyz":
+            (mount.point / f"{name}.asdf.d/tree.yaml").stat()
+        until(lambda: documents(mount)[-2:] == ["y.asdf", "z.asdf"] and len(documents(mount)) < 4)
 
 
 def test_the_kernel_reads_whole_files_itself(folder: Path) -> None:
@@ -461,7 +494,9 @@ def test_fifty_files_edited_by_eight_programs(tmp_path: Path, killed: bool) -> N
             for writer in writers:
                 writer.kill()
                 assert writer.communicate(timeout=60)[1] == ""
-            assert not [path for path in mount.point.glob("*.d/new-*") if path.unlink()]
+            for number in range(50):
+                for path in (mount.point / f"{number:02d}.asdf.d").glob("new-*"):
+                    path.unlink()
     assert not list(folder.rglob("*journal"))
     for number in range(50):
         with asdf.open(folder / f"{number:02d}.asdf", validate_checksums=not killed, memmap=False) as file:

@@ -34,7 +34,7 @@ from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
 from asdffs.features.fits.binary_table import BinaryTable
-from asdffs.features.fits.cards import BLOCK, blocks, format_header, room_for, stated_header
+from asdffs.features.fits.cards import BLOCK, blocks, format_header, is_counted, room_for, stated_header
 from asdffs.features.fits.data import Card, Image, is_image
 from asdffs.features.fits.metadata import metadata_of
 from asdffs.features.fits.sky import ROOM, blocks_of, find_gwcs, gwcs_beside, sky_cards, wcs_of
@@ -51,7 +51,7 @@ _PRIMARY: Final = [_CONFORMS, *_EMPTY, _EXTENDS]
 
 @dataclass(frozen=True)
 class Unit:
-    """A header/data unit.  ``stated``: all of its header, or None; else ``cards``, and ``offered`` where they fit.
+    """A header/data unit.  Its header has ``cards``, and those ``offered`` that fit; if ``stated``, only ``cards``.
 
     ``late()``: returns more cards to offer, at most ``room``, and takes seconds.
     """
@@ -59,15 +59,15 @@ class Unit:
     cards: list[Card]
     data: Image | BinaryTable | None = None
     offered: list[Card] = field(default_factory=list)
-    stated: bytes | None = None
+    stated: bool = False
     late: Callable[[], list[Card]] = list
     room: int = 0
 
     @property
     def header_size(self) -> int:
         """Bytes of the header."""
-        if self.stated is not None:
-            return len(self.stated)
+        if self.stated and not is_counted(self.cards):
+            return len(self.header)
         return blocks(room_for(self.cards) + room_for(self.offered) + self.room)
 
     @property
@@ -79,7 +79,9 @@ class Unit:
     @functools.cached_property
     def header(self) -> bytes:
         """The header.  Takes a while: astropy is imported, and many cards are formatted."""
-        return self.stated or format_header(self.cards, [*self.late(), *self.offered], self.header_size)
+        if self.stated:
+            return stated_header(self.cards)
+        return format_header(self.cards, [*self.late(), *self.offered], self.header_size)
 
     def lacks_header(self, offset: int) -> bool:
         """Return whether a read at ``offset`` needs the header, which was not made yet.
@@ -155,8 +157,11 @@ class FitsFile(ArrayFile):
         )
 
     def open_for_reading(self) -> None:
-        """Raise an error for what cannot be shown, which would be an empty file."""
-        self._units()
+        """Raise an error for what cannot be shown."""
+        for unit in self._units():
+            if unit.stated:  # a header may have what FITS cannot hold
+                with array_errors(self.branch.line), self._document.scheduler.waiting():
+                    unit.header  # noqa: B018  # it is made now, and kept
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes of one unit after the other."""
@@ -286,8 +291,11 @@ class _Units:
         demanded = {card[0] for card in needed}
         lacks = not demanded <= known.keys()
         ordered = [*needed, *(card for card in cards if card[0] not in demanded)] if lacks else cards
-        with self._document.scheduler.waiting():
-            return Unit([], data, stated=stated_header(ordered))
+        made = Unit(ordered, data, stated=True)
+        if not is_counted(ordered):  # only astropy knows where it breaks a text
+            with self._document.scheduler.waiting():
+                made.header  # noqa: B018  # it is made now, and kept
+        return made
 
     def _stated_data(self, unit: Branch, *, zero: bool) -> Image | BinaryTable | None:
         data = unit.children.get("data")
