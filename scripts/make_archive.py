@@ -3,7 +3,7 @@
 
 Usage: scripts/make_archive.py DIRECTORY [FILES]     FILES: how many there are; 5000 by default
 
-Each file has about 200 scalars, a footprint on the sky, an image of 64 x 64 pixels and a mask.  Every 97th file has
+Each file has about 200 scalars, a footprint on the sky, an image of 128 x 128 pixels and a mask.  Every 97th file has
 something odd: no image, a long list, or an end in the middle.  Needs only Python.  The same numbers give the same
 files, byte for byte.
 """
@@ -17,7 +17,7 @@ import sys
 from array import array
 from pathlib import Path
 
-SIDE = 64
+SIDE = 128
 NIGHT = 100
 #: Degrees from the centre of an image to its side.
 HALF = 0.0628
@@ -27,17 +27,29 @@ HEAD = ["#ASDF 1.0.0", "#ASDF_STANDARD 1.6.0", "%YAML 1.1", "%TAG ! tag:stsci.ed
 IMAGE = "!core/ndarray-1.1.0 {source: %d, datatype: %s, byteorder: little, shape: [%d, %d]}"
 
 
+_noise = random.Random(0)
+#: Pixels from which rows are taken: numbers as of a detector, and one bad one in a hundred.
+NOISE = array("f", (_noise.gauss(2.0, 0.3) for _ in range(1 << 16))).tobytes()
+BAD = bytes(_noise.random() < 0.01 for _ in range(1 << 16))
+
+
 def make(path: Path, number: int) -> None:
     """Make the file of exposure ``number``."""
     chance = random.Random(number)
     blocks = [
-        array("f", (chance.gauss(2.0, 0.3) for _ in range(SIDE * SIDE))).tobytes(),
-        bytes(1 if chance.random() < 0.01 else 0 for _ in range(SIDE * SIDE)),
+        b"".join(piece(NOISE, chance, 4) for _ in range(SIDE)),
+        b"".join(piece(BAD, chance, 1) for _ in range(SIDE)),
     ]
     odd = number // 97 % 3 if number % 97 == 96 else None
     text = "\n".join([*HEAD, *tree(chance, number, has_image=odd != 0, is_long=odd == 1), "...", ""])
     content = text.encode() + b"".join(map(block, blocks if odd != 0 else []))
     path.write_bytes(content[: len(content) // 2] if odd == 2 else content)
+
+
+def piece(pool: bytes, chance: random.Random, size: int) -> bytes:
+    """Return a row of pixels of ``size`` bytes, from somewhere in ``pool``."""
+    start = chance.randrange(len(pool) // size - SIDE) * size
+    return pool[start : start + SIDE * size]
 
 
 def block(content: bytes) -> bytes:

@@ -6,15 +6,17 @@ Light on purpose: commands that only read values import nothing more.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from asdffs import registry
 from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
-from asdffs.format.block_scan import drive
+from asdffs.format.block_header import BlockRules
+from asdffs.format.block_scan import FIRST_PIECE, drive
 from asdffs.format.container import Container, Embedded
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import scan_layout, scan_text_end
@@ -102,19 +104,29 @@ def read_text(path: str, remote: RemoteOptions | None = None) -> bytes:
     with naming(folder.path(name) if is_remote(path) else path):
         backend = with_pending_record(folder, folder.open(name, writable=False))
         try:
-            part = window_of(backend, find_embedded(backend))
-            end = drive(scan_text_end(part.size(), lambda header: _find_dialect(header).rules), part.read_at)
-            return part.read_at(0, end)
+            head = backend.read_at(0, FIRST_PIECE)  # it has the text of most files
+            embedded = find_embedded(backend, head)
+            part = window_of(backend, embedded)
+            read_at = part.read_at if embedded is not None else _with_head(head, part.read_at)
+            end = drive(scan_text_end(part.size(), _rules_of), read_at)
+            return read_at(0, end)
         finally:
             backend.close()
 
 
-def find_embedded(backend: ReadBackend) -> Embedded | None:
+def _with_head(head: bytes, read_at: Callable[[int, int], bytes]) -> Callable[[int, int], bytes]:
+    """Return ``read_at`` for a file whose first bytes are ``head``."""
+    return lambda at, size: head[at : at + size] if at + size <= len(head) else read_at(at, size)
+
+
+def find_embedded(backend: ReadBackend, head: bytes = b"") -> Embedded | None:
     """Return the ASDF file inside the file ``backend``; None if the file itself is one, or of no known format.
+
+    ``head``: the beginning of the file, if it was read.
 
     Raises ``NotAsdfError`` if a file of a known format has no ASDF file inside, ``DamagedFileError``, ``OSError``.
     """
-    head = backend.read_at(0, _HEAD)
+    head = head[:_HEAD] or backend.read_at(0, _HEAD)
     if head.startswith(b"#ASDF"):
         return None
     for name in registry.names("containers"):
@@ -134,7 +146,7 @@ def scan(backend: ReadBackend, *, trusting: bool = False) -> tuple[Layout, Diale
 
     Raises ``NotAsdfError``, ``DamagedFileError``, ``OSError``.
     """
-    steps = scan_layout(backend.size(), lambda header: _find_dialect(header).rules, trusting=trusting)
+    steps = scan_layout(backend.size(), _rules_of, trusting=trusting)
     layout = drive(steps, backend.read_at)
     return layout, _find_dialect(layout.header)
 
@@ -164,6 +176,11 @@ def _claims(name: str, dialect: Dialect, header: Header) -> bool:
 
 def _is_claimed(name: str, container: Container, head: bytes) -> bool:
     return registry.answer("containers", name, lambda: container.claims(head), otherwise=False)
+
+
+@functools.lru_cache(maxsize=8)
+def _rules_of(header: Header) -> BlockRules:
+    return _find_dialect(header).rules
 
 
 def _find_dialect(header: Header) -> Dialect:

@@ -43,7 +43,7 @@ class _Text(NamedTuple):
 
 def scan_text_end(size: int, rules_of: RulesOf = rules_1) -> Scan[int]:
     """Find the end of the text of a file of ``size`` bytes: header, comments and tree.  Raises as ``scan_layout``."""
-    return (yield from _scan_text(size, rules_of)).end
+    return (yield from _scan_text(size, rules_of, blocks=False)).end
 
 
 def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = False) -> Scan[Layout]:
@@ -56,7 +56,7 @@ def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = Fals
     nothing, because the tree and the other blocks are still usable.  It ends the list of blocks, unless the
     scan finds what follows it.
     """
-    text = yield from _scan_text(size, rules_of)
+    text = yield from _scan_text(size, rules_of, blocks=True)
     start, first, rules = (size, text.header, text.start, text.end), text.first_block, text.rules
     if first is None:
         return Layout(*start, None, (), size, None, removable=True, rules=rules)
@@ -68,7 +68,7 @@ def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = Fals
     return Layout(*start, first, walk.offsets, walk.end, None, removable=walk.removable, rules=rules)
 
 
-def _scan_text(size: int, rules_of: RulesOf) -> Scan[_Text]:
+def _scan_text(size: int, rules_of: RulesOf, *, blocks: bool) -> Scan[_Text]:
     text = yield from exactly(0, min(size, FIRST_PIECE))
     header = parse_header(text[:MAX_HEADER_LINE])
     rules = rules_of(header)
@@ -82,10 +82,15 @@ def _scan_text(size: int, rules_of: RulesOf) -> Scan[_Text]:
         return _Text(header, start, start, start, rules)
     if not text.startswith((b"%", b"---"), start):
         raise DamagedFileError("neither a tree nor a block follows the header and its comments", offset=start)
-    return (yield from _scan_tree(size, header, start, text, rules))
+    window, end = yield from _scan_tree(size, start, text)
+    first_block = (yield from scan_magic(size, end, window, rules)) if blocks else None
+    if first_block is not None and len(rules.magics) > 1:
+        first_block = yield from scan_sound(size, first_block, window, rules)
+    return _Text(header, start, end, first_block, rules)
 
 
-def _scan_tree(size: int, header: Header, start: int, text: bytes, rules: BlockRules) -> Scan[_Text]:
+def _scan_tree(size: int, start: int, text: bytes) -> Scan[tuple[Window, int]]:
+    """Find the end of the tree.  Returns what was read last, and the offset."""
     window = Window(0, bytearray(text))
     end = find_tree_end(window.held, start, at_eof=window.stop == size)
     while end is None:
@@ -93,11 +98,7 @@ def _scan_tree(size: int, header: Header, start: int, text: bytes, rules: BlockR
             raise DamagedFileError("the tree has no end: no line '...' follows", offset=start)
         yield from window.slide(END_MARKER_MAX - 1, size)
         end = find_tree_end(window.held, 0, at_eof=window.stop == size)
-    end += window.start
-    first_block = yield from scan_magic(size, end, window, rules)
-    if first_block is not None and len(rules.magics) > 1:
-        first_block = yield from scan_sound(size, first_block, window, rules)
-    return _Text(header, start, end, first_block, rules)
+    return window, end + window.start
 
 
 def _scan_index(

@@ -13,10 +13,6 @@ Python.
 
 There is one evaluator, for many trees at once.  Its answers are True, False, and None: not known, because the value
 is not known (``Mark``).  A tree that is read knows all its values.  A catalogue does not, and asks the file then.
-
-Regular expressions, also those of ``grep``, end whatever the text: Python's engine may try 2^n ways for n characters,
-but it looks for signals meanwhile, so a timer on the processor time of the process ends it.  Only the main thread can
-have that: in the other threads of a program, a search takes as long as it takes.
 """
 
 from __future__ import annotations
@@ -25,23 +21,18 @@ import datetime
 import functools
 import operator
 import re
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
 from asdffs.errors import InvalidTreeError, UsageError
-from asdffs.limits import SEARCH
 from asdffs.tree.paths import IN_CONDITION, Path, parse_prefix
+from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.tree.resolving import plain_value
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()
-#: What is said of a search that took too long.
-TOO_SLOW: Final = f"to search this text takes more than {SEARCH:g} s; write a pattern that repeats less"
-#: Characters without which a pattern matches in one way only.
-_REPEATS: Final = frozenset("*+?{")
 
 
 class Mark(Enum):
@@ -359,40 +350,3 @@ def _unquoted(string: str) -> str:
     """Return what is inside the quotes: a backslash is as typed, but for one before the quote."""
     quote = string[0]
     return re.sub(r"\\(.)", lambda pair: quote if pair[1] == quote else pair[0], string[1:-1], flags=re.DOTALL)
-
-
-class _LateError(Exception):
-    """The search took too long."""
-
-
-def _raise_late(number: int, frame: object) -> None:
-    raise _LateError
-
-
-class Pattern:
-    """A regular expression.  Raises ``UsageError`` if ``text`` is none."""
-
-    def __init__(self, text: str, flags: int = 0) -> None:
-        try:
-            self._compiled = re.compile(text, flags)
-        except (re.error, OverflowError, RecursionError) as err:
-            raise UsageError(f"{text!r} is not a regular expression: {err}") from err
-        self._timed = not _REPEATS.isdisjoint(text)
-
-    def search(self, text: str) -> bool | None:
-        """Return whether a part of ``text`` matches; None if that takes more than ``SEARCH`` seconds to find out."""
-        if not self._timed:
-            return self._compiled.search(text) is not None
-        try:
-            before = signal.signal(signal.SIGVTALRM, _raise_late)
-        except ValueError:  # not the main thread
-            return self._compiled.search(text) is not None
-        try:
-            try:
-                signal.setitimer(signal.ITIMER_VIRTUAL, SEARCH)
-                return self._compiled.search(text) is not None
-            finally:
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-                signal.signal(signal.SIGVTALRM, before)
-        except _LateError:
-            return None

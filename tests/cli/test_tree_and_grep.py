@@ -96,3 +96,12 @@ def test_several_files(call: Call, night: Path, tmp_path: Path) -> None:
     done = call("grep", "WFI", tmp_path / "gone", night)
     assert (done.code, done.out) == (3, f"{night}: meta.exposure.type: WFI_IMAGE\n")
     assert call("grep", "(a*", night).code == 2
+
+
+def test_a_file_that_cannot_have_a_match_is_not_parsed(call: Call, night: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.asdf"
+    broken.write_bytes(b"#ASDF 1.0.0\n%YAML 1.1\n---\n{a: [Lovelace\n...\n")
+    assert call("grep", "Hopper", night, broken) == Done(1, "", "")
+    done = call("grep", "-c", "Ada", night, broken)
+    assert (done.code, done.out, done.err) == (0, f"{night}:1\n{broken}:0\n", "")
+    assert call("grep", "Lovelace", night, broken).code == 4

@@ -12,9 +12,8 @@ from asdffs.cli.printing import print_json, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, for_each
 from asdffs.errors import InvalidTreeError
-from asdffs.tree.conditions import TOO_SLOW, Pattern
-from asdffs.tree.lookups import Values, for_json, short, walk
 from asdffs.tree.paths import format_path
+from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.workflows.ahead import looks_at_texts
 
 SUMMARY: Final = "find keys and values of the tree"
@@ -36,7 +35,7 @@ example:
   asdffs grep -l '^2027-0[1-6]' *.asdf
 
 Prints path and value where the pattern, a regular expression, is found in a key or in the text of a value.
-Exit code 1: there is no match.
+Exit code 1: there is no match.  A file that cannot have a match is not parsed, so a mistake in its tree is not told.
 """
     parser.add_argument("pattern", metavar="PATTERN", help="regular expression")
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
@@ -68,7 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _matches(text: bytes, pattern: Pattern) -> Iterator[Match]:
-    """Yield each scalar that matches, and each value whose key does."""
+    """Yield each scalar that matches, and each value whose key does.  A tree that cannot have any is not parsed."""
+    if not pattern.may_be_in(text):
+        return
+    from asdffs.tree.lookups import Values, for_json, short, walk  # late: it takes longer than a hundred files
+
     for path, node in walk(Values(text).root()):
         is_scalar = not isinstance(node.value, (dict, list))
         texts = [*(step for step in path[-1:] if isinstance(step, str)), *([node.text] if is_scalar else [])]
