@@ -36,6 +36,9 @@ _LEAST_SPOOL: Final = 16 << 20
 #: After how many seconds, at least and at most, an unused file of an archive may be closed.
 _LEAST_IDLE: Final = 0.1
 _MOST_IDLE: Final = 86400.0
+#: Where metrics are served unless a host is given, and the largest port.
+_LOOPBACK: Final = "127.0.0.1"
+_LARGEST_PORT: Final = (1 << 16) - 1
 
 
 class _Value(NamedTuple):
@@ -165,6 +168,13 @@ def _explode(name: str, text: str, before: Any) -> str:
     return text
 
 
+def _metrics(name: str, text: str, before: Any) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > _LARGEST_PORT:
+        raise UsageError(f"{name}={text}: give HOST:PORT, such as 127.0.0.1:9101, or PORT of this machine alone")
+    return host.removeprefix("[").removesuffix("]") or _LOOPBACK, int(port)
+
+
 def _idle(name: str, text: str, before: Any) -> float:
     try:
         seconds = float(text)
@@ -201,6 +211,7 @@ _VALUES: Final[dict[str, _Value]] = {
     "log": _Value("FILE|syslog", "log", _text),
     "open_max": _Value("N", "open_max", _count),
     "idle": _Value("SECONDS", "idle", _idle),
+    "metrics": _Value("[HOST:]PORT", "metrics", _metrics),
     "explode": _Value("|".join(get_args(Explode)), "explode", _explode),
     **{name: _Value(usage, "remote", _remote) for name, usage in SETTINGS.items()},
 }

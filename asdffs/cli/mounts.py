@@ -36,6 +36,7 @@ _STATES: Final = {errno.ENOTCONN: "dead", errno.EACCES: "not allowed to look", e
 #: proc(5), pid_max; what a count of bytes may be.
 _LARGEST_PID: Final = 1 << 22
 _LARGEST: Final = 1 << 63
+_MOST_COUNTERS: Final = 100
 
 
 @dataclass(slots=True)
@@ -96,6 +97,7 @@ def is_status(status: Any) -> bool:
         _is_count(pid, _LARGEST_PID)
         and isinstance(progress, list)
         and all(map(_is_operation, progress))
+        and _are_counters(status.get("counters", {}))
         and all(map(_is_text, optional))
     )
 
@@ -106,6 +108,19 @@ def _is_operation(one: Any) -> bool:
         return False
     return all(_is_count(one.get(key), _LARGEST) for key in ("done", "total")) and (
         one.get("block") is None or _is_count(one["block"], _LARGEST)
+    )
+
+
+def _are_counters(value: Any) -> bool:
+    """Return whether ``value`` is what ``mount/counters`` tells: numbers by name, ``requests`` by operation."""
+    if not isinstance(value, dict):
+        return False
+    requests = value.get("requests", {})
+    numbers = [*value.items(), *requests.items()] if isinstance(requests, dict) else [("", None)]
+    return len(numbers) <= _MOST_COUNTERS and all(
+        _is_text(name) and isinstance(one, (int, float)) and 0 <= one < _LARGEST
+        for name, one in numbers
+        if one is not requests
     )
 
 

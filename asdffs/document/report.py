@@ -128,8 +128,8 @@ class Report:
 
     ``cut``: those of ``warnings`` that came when a block was made smaller.  ``strict``: these are errors at the end.
 
-    ``unkept``: blocks without a conflict copy so far.  ``mount``: facts about the serving process.  ``progress``: the
-    running operations.
+    ``unkept``: blocks without a conflict copy so far.  ``mount()``: facts about the serving process.  ``progress``:
+    the running operations.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Report:
         self.superseded: list[str] = []
         self.unkept: list[int] = []
         self.failures: list[str] = []
-        self.mount: dict[str, Any] = {}
+        self.mount: Callable[[], dict[str, Any]] = dict
         self.progress = Progress()
 
     def note_saved(self, corrected: Iterable[str]) -> None:

@@ -209,6 +209,11 @@ class FileState:
         """The size of the whole file around the ASDF file, in bytes."""
         return self._transaction.whole.size()
 
+    @property
+    def spooled(self) -> int:
+        """Bytes of decoded blocks that are kept on the disk now."""
+        return self._room.kept
+
     def requests(self) -> dict[str, Any] | None:
         """Return what the requests of a remote file were so far, as JSON has it; None for a local file."""
         whole = self._transaction.whole

@@ -117,6 +117,8 @@ class Answerer:
         self._operations = operations
         self._areas = operations.areas
         self._handles = operations.areas.handles
+        self._counters = operations.counters
+        self._requests = operations.counters.requests
         self._lock = lock
         self._users = users
         self._pipe: tuple[int, int] | None = None
@@ -155,6 +157,7 @@ class Answerer:
         operation = TABLE.get(header.opcode)  # type: ignore[call-overload]
         if operation is None:
             return errno.ENOSYS
+        self._requests[header.opcode] += 1
         method: Callable[..., bytes | Extent | int | None] = operation.method
         about = operation.about
         layout = REQUESTS[header.opcode]  # type: ignore[index]
@@ -189,6 +192,7 @@ class Answerer:
     def _refused(self, area: Area, error: AsdffsError | OSError) -> int:
         """Return the errno for the program, and note everything but everyday results in the report of ``area``."""
         if not isinstance(error, SILENT):
+            self._counters.note_refused(error)
             self._areas.refuse(area, error)
         return errno_of(error) if isinstance(error, AsdffsError) else error.errno or errno.EIO
 

@@ -11,6 +11,7 @@ import gc
 import json
 import logging
 import os
+import queue
 import resource
 import signal
 import threading
@@ -25,6 +26,7 @@ from asdffs.document.saves.history import Places
 from asdffs.errors import MountError
 from asdffs.mount.answering import Answerer
 from asdffs.mount.binding import Binding, Mounted
+from asdffs.mount.counters import Counters
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator, Notifications
 from asdffs.mount.loop import Loop
@@ -57,6 +59,8 @@ _REPORT_ROOM = 1 << 16
 _READ_AHEAD = 896
 
 
+#: Seconds within which a mount that works has told its counters.
+_PATIENCE = 2.0
 #: Delay before the next look, in seconds, if another program changed the file during a change of ours.
 _AGAIN = 0.2
 
@@ -64,7 +68,7 @@ _AGAIN = 0.2
 class Site(NamedTuple):
     """Where content is served.  ``mountpoint``: absolute.  ``note``: process, mount point and binding.
 
-    ``facts``: the same and more, for ``status.json``.
+    ``facts``: the same and more, for ``status.json``.  ``counters``: what the mount did.
     """
 
     mountpoint: str
@@ -75,6 +79,7 @@ class Site(NamedTuple):
     passthrough: Passthrough | None
     note: dict[str, Any]
     facts: dict[str, Any]
+    counters: Counters
 
 
 class Content(Protocol):
@@ -90,6 +95,9 @@ class Content(Protocol):
     def stop(self) -> None:
         """End that: the mount is gone."""
 
+    def counters(self) -> dict[str, Any]:
+        """Return what the mount did, and what is open.  The caller holds the main lock."""
+
     def end(self) -> Outcome:
         """Finish all files, and keep unsaved work beside them."""
 
@@ -100,11 +108,12 @@ class FileContent:
     def __init__(self, opened: OpenedFile, site: Site) -> None:
         self.path = opened.document.path
         self.places = opened.places
-        opened.document.report.mount = site.facts
+        opened.document.report.mount = lambda: {**site.facts, "counters": self.counters()}
         kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
         self._served = ServedFile(opened, site.options.shown, kernel, site.note)
         self.areas = Areas(self._served.vfs)
         self._loop = site.loop
+        self._counters = site.counters
         self._watch = Watch(self.path, lambda: site.loop.post(self._look))
 
     def start(self) -> None:
@@ -117,6 +126,10 @@ class FileContent:
         """See ``Content``."""
         self._watch.stop()
 
+    def counters(self) -> dict[str, Any]:
+        """See ``Content``."""
+        return self._counters.facts(self._loop, [self._served.document], len(self.areas.handles))
+
     def end(self) -> Outcome:
         """See ``Content``."""
         return self._served.end()
@@ -127,6 +140,21 @@ class FileContent:
         self._served.vfs.tell_changes(wait=False)
         if not settled:  # a change of ours is under way: look again afterwards
             self._loop.later(_AGAIN, self._look)
+
+
+def live_facts(content: Content, site: Site) -> dict[str, Any]:
+    """Return what monitoring is told of a mount; any other thread than those of the loop may call it.
+
+    If the loop does not get to it in time, there is only what nobody needs the main lock for.
+    """
+    told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    site.loop.post(lambda: told.put(content.counters()))
+    try:
+        counters = told.get(timeout=_PATIENCE)
+    except queue.Empty:
+        counters = {"oldest_request": site.loop.oldest}
+    state = "serving" if len(counters) > 1 else "not answering"
+    return {"file": content.path, "mountpoint": site.mountpoint, "state": state, "counters": counters}
 
 
 # -- the process ----------------------------------------------------------------
@@ -168,7 +196,7 @@ def serve(
         site.dropper.stop()
         outcome.append(content.end())
 
-    operations = Operations(content.areas, site.loop, site.dropper.is_helper, site.passthrough)
+    operations = Operations(content.areas, site.loop, site.dropper.is_helper, site.passthrough, site.counters)
     users = (0, os.getuid()) if site.options.allow_root else None
     mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
     session = _begun(mounted, f"libfuse {binding.libfuse}", passthrough=site.passthrough is not None)
@@ -236,7 +264,7 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     parts = Notifications(loop.forget_attributes), PageDropper()
     passthrough = Passthrough(lambda: loop.device) if options.passthrough else None
-    return Site(mountpoint, options, loop, *parts, passthrough, note, note | more)
+    return Site(mountpoint, options, loop, *parts, passthrough, note, note | more, Counters())
 
 
 def _watched(site: Site) -> Watchdog:

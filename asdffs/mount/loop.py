@@ -146,6 +146,13 @@ class Loop:
         answering = list(self._answering.items())
         return [thread for thread, buffer in answering if buffer.since < before and not self._parked[thread]]
 
+    @property
+    def oldest(self) -> float:
+        """Seconds since the oldest request came that other threads have not answered; 0 without one."""
+        me = threading.get_ident()
+        begun = [buffer.since for thread, buffer in list(self._answering.items()) if thread != me]
+        return max(0.0, time.monotonic() - min(begun)) if begun else 0.0
+
     def post(self, call: Callable[[], object]) -> None:
         """Let ``call`` run between requests, with the main lock held.  Any thread may call this."""
         self._calls.append(call)

@@ -38,6 +38,7 @@ from asdffs.mount.answers import (
     times_of,
 )
 from asdffs.mount.caller import was_killed
+from asdffs.mount.counters import Counters
 from asdffs.mount.loop import Loop
 from asdffs.mount.protocol import Header, OpenFlag, SetFlag
 from asdffs.mount.session import Passthrough
@@ -70,13 +71,19 @@ Answer = bytes | Extent | None
 class Operations:
     """The operations of one mount.
 
-    ``is_helper(pid)``: whether a process is a helper of ``dropper``.
+    ``is_helper(pid)``: whether a process is a helper of ``dropper``.  ``counters``: of the mount.
     """
 
     def __init__(
-        self, areas: Areas, loop: Loop, is_helper: Callable[[int], bool], passthrough: Passthrough | None = None
+        self,
+        areas: Areas,
+        loop: Loop,
+        is_helper: Callable[[int], bool],
+        passthrough: Passthrough | None = None,
+        counters: Counters | None = None,
     ) -> None:
         self.areas = areas
+        self.counters = counters or Counters()
         self._loop = loop
         self._is_helper = is_helper
         self._passthrough = passthrough
@@ -296,7 +303,10 @@ class Operations:
     def read(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
         """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
         found: bytes | Extent = place.area.read(asked.handle, asked.offset, asked.size)
-        return found if self._loop.alone else read_bytes(found)
+        if not self._loop.alone:
+            found = read_bytes(found)
+        self.counters.read += found.length if type(found) is Extent else len(found)
+        return found
 
     def write(self, place: Place, header: Header, asked: protocol.Write) -> Answer:
         """Write all of the bytes."""
@@ -306,7 +316,9 @@ class Operations:
             vfs.drop_privileges(place.item)
         if mapped or not vfs.write_fast(asked.handle, asked.offset, payload):
             vfs.write(asked.handle, asked.offset, payload, mapped=mapped)
-        return _written(len(payload))
+        length = len(payload)
+        self.counters.written += length
+        return _written(length)
 
     def flush(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""

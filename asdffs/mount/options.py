@@ -25,7 +25,8 @@ class MountOptions(NamedTuple):
     of an archive, how many files stay open; None: as many as a share of the memory takes.  ``idle``: seconds after
     which an unused file of an archive is finished and closed.  ``explode``: of an archive, whether directories such
     as ``a.asdf.d`` are listed (``always``), only found by name (``named``), or not shown (``never``).
-    ``passthrough``: whether the kernel reads whole files itself.  ``remote``: settings for a remote file.
+    ``passthrough``: whether the kernel reads whole files itself.
+    ``metrics``: host and port at which counters are served, or None.  ``remote``: settings for a remote file.
     """
 
     read_only: bool = False
@@ -51,6 +52,7 @@ class MountOptions(NamedTuple):
     idle: float = 5.0
     explode: Explode = "named"
     passthrough: bool = False
+    metrics: tuple[str, int] | None = None
     remote: RemoteOptions = RemoteOptions()
 
 

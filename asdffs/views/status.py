@@ -43,7 +43,7 @@ class StatusFile(RenderedFile):
             "failures": report.failures,
             "recovery": report.recovery,
             "undo": None if document.contents.keeper is None else document.contents.keeper.facts(),
-            **report.mount,
+            **report.mount(),
         }
         requests = document.requests()
         if requests is not None:

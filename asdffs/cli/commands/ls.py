@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any, Final
 
+from asdffs import registry
 from asdffs.cli.arguments import add_json
 from asdffs.cli.mounts import LiveMount, live_mounts
 from asdffs.cli.printing import print_json, say
@@ -20,16 +21,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """\
 example:
   asdffs ls | cut -f 2           the mount points
+  asdffs ls --prometheus > /var/lib/node_exporter/asdffs.prom
 
 In a pipe it prints one line for each: file, mount point, rw or ro, state, separated by tabs.
 """
-    add_json(parser, "a JSON array")
+    how = parser.add_mutually_exclusive_group()
+    add_json(how, "a JSON array")
+    how.add_argument("--prometheus", action="store_true", help="the counters of all mounts as Prometheus reads them")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List the mounts.  Raises ``OSError``."""
     found = [_facts(one) for one in live_mounts()]
-    if arguments.json:
+    if arguments.prometheus:
+        print(registry.needed_feature("metrics").text_of(found), end="")
+    elif arguments.json:
         print_json(found)
     elif sys.stdout.isatty() and found:
         from rich import print as show
@@ -42,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts(one: LiveMount) -> dict[str, Any]:
-    known = {key: one.status.get(key) for key in ("pid", "binding", "error", "warnings", "progress")}
+    known = {key: one.status.get(key) for key in ("pid", "binding", "error", "warnings", "progress", "counters")}
     known |= {"remote": one.status["remote"]} if "remote" in one.status else {}
     return {
         "file": one.file,

@@ -38,7 +38,7 @@ from asdffs.errors import (
     reason_of,
 )
 from asdffs.mount.binding import load_binding
-from asdffs.mount.daemon import FileContent, serve, site_of
+from asdffs.mount.daemon import FileContent, live_facts, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions
 from asdffs.printable import as_word
@@ -61,6 +61,7 @@ options for -o (comma-separated), basic:
   nonempty, fsname=NAME   as for every FUSE mount
   layout=daf              show the FilesDaf store of the file as the root; same as --layout daf
   fits=on|off, npy=on|off show arrays as .fits and .npy files, or not (default: on)
+  metrics=[HOST:]PORT     serve counters for Prometheus there; without HOST only to this machine
   log=syslog | log=FILE   where the daemon logs (default: in the state directory; see status.json)
 
 safety:
@@ -211,9 +212,22 @@ def _serve(waiting: _Waiting, ready: Callable[[], None]) -> None:
     try:
         with opened(waiting, binding, loop) as (content, site):
             leaving = f"STATUS=finishing {shown_name(waiting.path)}"
-            serve(content, site, binding, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
+            with _metrics(content, site):
+                serve(content, site, binding, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
     finally:
         remove_unused_states()
+
+
+@contextlib.contextmanager
+def _metrics(content: Any, site: Any) -> Iterator[None]:
+    """Serve metrics while the body runs, if they are wanted.  Raises ``MountError``, ``NotSupportedError``."""
+    if site.options.metrics is None:
+        yield
+        return
+    metrics = registry.needed_feature("metrics")
+    with metrics.served(*site.options.metrics, lambda: live_facts(content, site)) as address:
+        site.facts["metrics"] = address
+        yield
 
 
 @contextlib.contextmanager

@@ -87,11 +87,12 @@ class SpoolRoom:
     @property
     def limit(self) -> int:
         """The limit in bytes, now.  Raises ``OSError``."""
-        room = self._kept + self._free
+        room = self.kept + self._free
         return room // 2 if self._most is None else min(self._most, room)
 
     @property
-    def _kept(self) -> int:
+    def kept(self) -> int:
+        """Bytes that all blocks keep now."""
         return sum(used.kept for used in self._used)
 
     @property
@@ -152,7 +153,7 @@ class SpoolRoom:
         """
         if full:
             self._free_when_full = self._free  # not always 0: it may be a quota that is exhausted
-        over = more if full else self._kept + more - self.limit
+        over = more if full else self.kept + more - self.limit
         if over <= 0:
             return
         over -= self._evict(block, over, ended=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from asdffs.document.report import Outcome
@@ -44,12 +44,11 @@ class _Text(RenderedFile):
 
 
 class ArchiveStatus(ViewDirectory):
-    """The directory.  ``facts``: what is known of the mount as a whole; ``more``: and what may change."""
+    """The directory.  ``facts()``: what is known of the mount as a whole, now."""
 
-    def __init__(self, documents: OpenDocuments, facts: dict[str, Any], more: Mapping[str, Any]) -> None:
+    def __init__(self, documents: OpenDocuments, facts: Callable[[], dict[str, Any]]) -> None:
         self._documents = documents
         self._facts = facts
-        self._more = more
         self._children: dict[str, ViewFile | ViewDirectory] = {
             "status.json": _Text(self._status),
             "error": _Text(lambda: f"{documents.error}\n" if documents.error else ""),
@@ -68,8 +67,7 @@ class ArchiveStatus(ViewDirectory):
         told = opened[-_MOST:]
         outcome = self._documents.outcome
         status = {
-            **self._facts,
-            **self._more,
+            **self._facts(),
             "open": len(opened),
             "error": self._documents.error,
             "progress": [one for vfs in told for one in vfs.document.report.progress.facts()],
@@ -108,13 +106,29 @@ class ArchiveContent:
         self._open_file = open_file
         options, files = site.options, Beneath(path)
         self._documents = OpenDocuments(files, self._serve, site.loop, most=options.open_max, idle=options.idle)
-        facts = {"file": path, "writable": not options.read_only, **site.facts}
-        status = ArchiveStatus(self._documents, facts, _OFF if site.passthrough is None else site.passthrough.facts)
+        status = ArchiveStatus(self._documents, self._facts)
         self.areas = Areas(
             ArchiveDirectory(files, self._documents, status, options.shown, site.loop, options.explode),
             self._documents,
         )
         self._documents.ended = self.areas.ended
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what is known of the mount as a whole, as JSON has it."""
+        site, options = self._site, self._site.options
+        return {
+            "file": self.path,
+            "writable": not options.read_only,
+            "explode": options.explode,
+            **site.facts,
+            **(_OFF if site.passthrough is None else site.passthrough.facts),
+            "counters": self.counters(),
+        }
+
+    def counters(self) -> dict[str, Any]:
+        """See ``Content``."""
+        documents = (vfs.document for vfs in self._documents.open_now())
+        return self._site.counters.facts(self._site.loop, documents, len(self.areas.handles))
 
     def start(self) -> None:
         """Do nothing: each request looks for changes."""

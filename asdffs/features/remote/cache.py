@@ -94,6 +94,13 @@ class CacheFile:
         """Return whether all bytes from ``start`` to ``stop`` are here."""
         return self._pages.find(b"\0", start // PAGE, -(-min(stop, self.size) // PAGE)) < 0
 
+    @property
+    def held(self) -> int:
+        """Bytes of the file that are here, in whole pages."""
+        total = _count(self.size)
+        pieces = (self._pages[at : min(at + _READ, total)] for at in range(0, total, _READ))
+        return sum(len(piece) - piece.count(0) for piece in pieces) * PAGE
+
     def store(self, start: int, content: memoryview) -> None:
         """Keep ``content``, bytes of the file from ``start``.  Partial pages at its ends are not kept.
 

@@ -43,7 +43,7 @@ class Archive:
         self.exchange: Callable[[], object] = lambda: None
         files = Beneath(str(root))
         self.documents = OpenDocuments(files, self._open, SingleThread(), most=MOST, idle=60)
-        status = ArchiveStatus(self.documents, {"file": str(root)}, {})
+        status = ArchiveStatus(self.documents, lambda: {"file": str(root)})
         outside = ArchiveDirectory(files, self.documents, status, Shown(), SingleThread())
         self.areas = Areas(outside, self.documents)
         self.documents.ended = self.areas.ended

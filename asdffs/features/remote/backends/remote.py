@@ -95,7 +95,7 @@ class RemoteBackend(RemoteFile):
 
     def requests(self) -> dict[str, Any]:
         """See ``RemoteFile``."""
-        return dict(self.counters.facts())
+        return {**self.counters.facts(), "cached": self._cache.held}
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``ReadBackend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""
