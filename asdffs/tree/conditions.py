@@ -66,6 +66,12 @@ _LITERAL: Final = re.compile(
     r"""(?P<word>true|false|null)\b"""
 )
 _NUMBERS: Final = frozenset({int, float})
+#: Types of which equal values have the same text, and types of which they may be equal to those of another one.
+_PLAIN: Final = frozenset({str, type(None), type(MISSING), Mark})
+_ALIKE: Final = frozenset({bool, int, float})
+#: Types whose values are compared as Python does it.
+_COMPARED: Final = frozenset({str, int, float, type(None), type(MISSING)})
+_EQUAL: Final = {"==": True, "!=": False}
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ORDERED: Final = ((int, float), str, datetime.datetime)
 _ORDER: Final[dict[str, Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -151,11 +157,17 @@ class _Comparison:
         if order is not None and literal.__class__ in _NUMBERS:
             number = _NUMBERS
             return [order(one, literal) if one.__class__ in number else compare(name, one, literal) for one in values]
+        if name in _EQUAL and literal.__class__ in _COMPARED and _COMPARED.issuperset(map(type, values)):
+            return [(one == literal) is _EQUAL[name] for one in values]
         return _compare_each(name, values, literal)
 
 
 def _compare_each(name: str, values: Sequence[Any], literal: Any) -> list[bool | None]:
     """Return ``compare`` of each of ``values``, of which many are the same."""
+    kinds = set(map(type, values))
+    if not kinds - _PLAIN - _ALIKE and len(kinds & _ALIKE) < 2:  # then equal values are the same, as in most columns
+        results = {value: compare(name, value, literal) for value in set(values)}
+        return [results[value] for value in values]
     known: dict[type, dict[Any, bool | None]] = {}
     found: list[bool | None] = []
     for value in values:

@@ -197,7 +197,11 @@ def unpack_column(packed: bytes, places: int) -> list[Any]:
         text = stream.decompress(packed, min(LARGEST, places * (_LONGEST + 1) + 2))
         if not stream.eof or (len(text) > _LONG and _has_more_signs(text, 3 * places)):
             raise ValueError(f"a column is one list of {places} values")
-        values = [_unmarked(value) if isinstance(value, list) else value for value in json.loads(text)]
+        values = json.loads(text)
+        if not isinstance(values, list):
+            raise ValueError("a column is a list")
+        if text.count(b"[") > 1:  # else no value has a mark, nor a text a bracket
+            values = [_unmarked(value) if isinstance(value, list) else value for value in values]
     except (zlib.error, TypeError, RecursionError) as err:
         raise ValueError(str(err)) from err
     if len(values) != places:

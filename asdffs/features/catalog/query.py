@@ -118,10 +118,11 @@ class _Columns:
 
     def at(self, path: Path) -> list[Any]:
         """Return the values at ``path``, and ``UNKNOWN`` where there may be one all the same."""
-        found = [MISSING] * self._count
-        for name in names_of(path):
-            if self._chunk in self._chunks_with(name):
-                _fill(found, self._catalog.column(name, self._chunk, self._count))
+        there = [name for name in names_of(path) if self._chunk in self._chunks_with(name)]
+        columns = [self._catalog.column(name, self._chunk, self._count) for name in there]
+        found = columns[0] if columns else [MISSING] * self._count
+        for more in columns[1:]:
+            _fill(found, more)
         for length, step in enumerate(path):
             for name in names_of(path[:length]):
                 if self._chunks_with(name).get(self._chunk):
