@@ -29,6 +29,11 @@ def printable(text: str, *, terminal: bool = False) -> str:
     return re.sub(_UNDECODED, lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", safe) if terminal else safe
 
 
+def numbered(count: int, thing: str) -> str:
+    """Return a number with its noun: ``1 file``, ``2 files``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def as_word(text: str) -> str:
     r"""Return ``text`` as one word of a command for a shell, as a message proposes it; it is safe to print.
 

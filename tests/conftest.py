@@ -18,6 +18,7 @@ from support.samples import odd_file, write_sample
 
 from asdffs import registry
 from asdffs.scheduling import check_ranks
+from asdffs.storage import changed_files
 
 # Locks are entered in one order: here, and in every command and daemon that a test starts.
 os.environ["ASDFFS_CHECK_LOCKS"] = "1"
@@ -84,6 +85,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if "mount" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What this process notes, the names of files that it changed, is not noted for who runs the tests."""
+    place, home, real = str(tmp_path_factory.mktemp("cache")), os.environ.get("HOME"), changed_files.cache_folder
+    changed_files.cache_folder = lambda: place if os.environ.get("HOME") == home else real()
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from asdffs import registry
 from asdffs.cli.logs import silence
 from asdffs.cli.printing import log_to_the_error_output, print_json, say, shown
 from asdffs.cli.results import for_each, sentence_and_code
-from asdffs.document.scanning import read_text
+from asdffs.document.scanning import footprint_in, read_text
 from asdffs.errors import AsdffsError, NameExistsError, UsageError, ValueRefusedError
 from asdffs.failures import Failure, attempt
 from asdffs.storage.urls import is_remote
@@ -188,7 +188,7 @@ def _change(path: str, task: Task, result: Result) -> None:
     if task.where or task.dry_run:
         text = read_text(path)
         values = Values(text)
-        if not _is_selected(values, task, result):
+        if not _is_selected(values, text, task, result):
             return
         if task.dry_run:
             new, _ = _edited(path, values.tape, task, result)
@@ -207,7 +207,7 @@ def _change(path: str, task: Task, result: Result) -> None:
     with opened_to_write(path, task.command, settings, stateless=True, below=task.below) as (document, _):
         now = document.tree.text()
         values = Values(now)
-        if now != text and not _is_selected(values, task, result):  # it was changed before it was locked
+        if now != text and not _is_selected(values, now, task, result):  # it was changed before it was locked
             return
         new, notes = _edited(path, values.tape, task, result)
         if result.edits:
@@ -220,9 +220,9 @@ def _change(path: str, task: Task, result: Result) -> None:
             result.doubts = document.doubts()
 
 
-def _is_selected(values: Values, task: Task, result: Result) -> bool:
-    """Return whether ``--where`` selects a file with these values, and note it in ``result``."""
-    result.selected = not task.where or values.hold(parse_condition(task.where))
+def _is_selected(values: Values, text: bytes, task: Task, result: Result) -> bool:
+    """Return whether ``--where`` selects a file with these values, and note it in ``result``.  ``text``: its own."""
+    result.selected = not task.where or values.hold(parse_condition(task.where), partial(footprint_in, text))
     return result.selected
 
 

@@ -18,6 +18,7 @@ from asdffs.errors import NotPermittedError
 from asdffs.format.layout import Padding
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
+from asdffs.storage.changed_files import note_changed
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sidecars import UNDO_SUFFIX, journal_name
 from asdffs.storage.urls import RemoteOptions, is_remote
@@ -147,7 +148,7 @@ def _open_parts(folder: ReadFolder, name: str, story: list[str], settings: Setti
             journal.discard()
         backend.close()
         raise
-    policy = ChangePolicy(writable, settings.growth, settings.replacing, settings.noting)
+    policy = ChangePolicy(writable, settings.growth, settings.replacing, settings.noting, note_changed)
     transaction = Transaction(folder, backend, journal, settings.scheduler, policy, known, embedded)
     return Parts(transaction, layout, dialect)
 

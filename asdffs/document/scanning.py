@@ -20,7 +20,7 @@ from asdffs.format.block_scan import FIRST_PIECE, drive
 from asdffs.format.container import Container, Embedded
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import scan_layout, scan_text_end
-from asdffs.format.text import Header
+from asdffs.format.text import MAX_HEADER_LINE, Header, parse_header
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import MovableBackend, ReadBackend, ReadFolder, WindowBackend
 from asdffs.storage.file_backend import FileFolder
@@ -80,6 +80,14 @@ def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> t
         return folder, folder.name
     directory, name = resolve(path)
     return FileFolder(directory), name
+
+
+def footprint_in(text: bytes) -> str:
+    """Return where on the sky the file with this text of header, comments and tree is (``arrays/footprints``)."""
+    from asdffs.arrays.footprints import footprint_of
+    from asdffs.arrays.scalars import read_scalars
+
+    return footprint_of(read_scalars(text, _find_dialect(parse_header(text[:MAX_HEADER_LINE]))))
 
 
 @contextlib.contextmanager

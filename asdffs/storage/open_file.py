@@ -102,8 +102,8 @@ class OpenFile:
     ``journal`` is None if there is none: the file is read-only, or the user chose so.  ``signature``: the file
     as we last left it.  ``mode``: whether it may be written.  ``made``: the current change is in the file, even
     if a later step fails.  ``can_clone``: False once the file system has refused to.  ``replacing(path)`` is called
-    before a new file gets the name of the old one.  ``moving``: held while bytes move within the file; readers wait
-    for it.
+    before a new file gets the name of the old one, ``changed(path)`` after the first change.  ``moving``: held while
+    bytes move within the file; readers wait for it.
     """
 
     def __init__(
@@ -115,6 +115,7 @@ class OpenFile:
         mode: FileMode,
         replacing: Callable[[str], None],
         known: Signature,
+        changed: Callable[[str], object],
     ) -> None:
         """``known``: the signature of the file when it was read."""
         self.folder = folder
@@ -127,6 +128,8 @@ class OpenFile:
         self.moving = RankedLock(scheduler, Rank.MOVE)
         self.made = False
         self.can_clone = True
+        self._told = False
+        self._changed = changed
 
     @property
     def path(self) -> str:
@@ -163,8 +166,11 @@ class OpenFile:
             return False
 
     def note_signature(self) -> None:
-        """Note the current signature: the last changes of the file were our own."""
+        """Note the current signature: the last changes of the file were our own.  The first of them is told."""
         self.signature = self.backend.signature()
+        if not self._told:
+            self._told = True
+            self._changed(self.path)
 
     def sync(self) -> None:
         """Return when all writes are durable.  Raises ``FailedFileError`` (invariant 7)."""

@@ -6,7 +6,6 @@ Only files of this user are read and written.  One thread at a time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import pwd
@@ -126,6 +125,8 @@ def save_places(known: Signature, key: str, content: bytes) -> None:
 
 
 def _path(known: Signature, key: str) -> str:
+    import hashlib  # only slow work is kept
+
     mark = hashlib.sha256(repr((known[:5], key)).encode()).hexdigest()
     return os.path.join(cache_folder(), mark + PLACES_ENDING)
 

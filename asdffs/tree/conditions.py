@@ -4,7 +4,9 @@ Grammar, loosest first (docs/conditions.md is for users)::
 
     condition = both *( "or" both )
     both      = one *( "and" one )
-    one       = "not" one | "(" condition ")" | "exists" path | path [ operator literal ]
+    one       = "not" one | "(" condition ")" | "exists" path | path [ operator literal ] | place
+    place     = "cone(" number "," number "," number [ unit ] ")" | "contains(" number "," number ")"
+    unit      = "deg" | "arcmin" | "arcsec"
     operator  = "==" | "!=" | "<" | "<=" | ">" | ">=" | "=~" | "in"
     literal   = a decimal number, "string", 'string', true, false, null | "[" literal *( "," literal ) "]"
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -30,6 +33,7 @@ from asdffs.errors import InvalidTreeError, UsageError
 from asdffs.tree.paths import IN_CONDITION, Path, parse_prefix
 from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.tree.resolving import plain_value
+from asdffs.tree.sphere import Circle, meets, parse_region, point_at
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()
@@ -58,6 +62,7 @@ _SECONDS_LEFT_OUT: Final = re.compile(r"([Tt ]\d\d:\d\d)(?![\d:])")
 _DATE: Final = re.compile(r"\d{4}-\d\d")
 _DEEPEST: Final = 50
 _LONGEST_NUMBER: Final = 400
+_LARGEST_RADIUS: Final = 180
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"(?:and|or|not|in|exists)\b")
 _OPERATOR: Final = re.compile(r"==|!=|<=|>=|=~|<|>|in\b")
@@ -78,23 +83,56 @@ _ORDER: Final[dict[str, Any]] = {"<": operator.lt, "<=": operator.le, ">": opera
 
 #: Returns the value at a path, ``MISSING`` or a ``Mark``.
 Lookup = Callable[[Path], Any]
-#: The same for many trees, whose number is always the same.
-Columns = Callable[[Path], Sequence[Any]]
+#: A circle on the sky, in degrees.
+_CIRCLE: Final = re.compile(
+    r"cone\s*\(\s*(?P<ra>[-+.\deE]+)\s*,\s*(?P<dec>[-+.\deE]+)\s*,\s*(?P<radius>[-+.\deE]+)\s*"
+    r"(?P<unit>deg|arcmin|arcsec)?\s*\)|contains\s*\(\s*(?P<x>[-+.\deE]+)\s*,\s*(?P<y>[-+.\deE]+)\s*\)"
+)
+_ON_SKY: Final = re.compile(r"(cone|contains)\s*\(")
+_UNITS: Final = {None: 1.0, "deg": 1.0, "arcmin": 60.0, "arcsec": 3600.0}
+
+
+class Columns(Protocol):
+    """What is known of many trees, whose number is always the same."""
+
+    def __call__(self, path: Path) -> Sequence[Any]:
+        """Return for each tree the value at a path, ``MISSING`` or a ``Mark``."""
+
+    def footprints(self) -> Sequence[str]:
+        """Return for each tree its footprint on the sky (``arrays/footprints``), or an empty text."""
 
 
 class Condition(Protocol):
     """A condition that was parsed."""
 
+    @property
+    def circles(self) -> Sequence[Circle]:
+        """The circles on the sky of which it speaks."""
+
     def holds_each(self, columns: Columns) -> list[bool | None]:
         """Return for each tree whether the condition holds; None if ``columns`` does not know enough."""
 
 
-def holds(condition: Condition, lookup: Lookup) -> bool:
+class _Alone:
+    """One tree, as ``Columns``."""
+
+    def __init__(self, lookup: Lookup, footprint: Callable[[], str]) -> None:
+        self._lookup = lookup
+        self._footprint = footprint
+
+    def __call__(self, path: Path) -> Sequence[Any]:
+        return (self._lookup(path),)
+
+    def footprints(self) -> Sequence[str]:
+        return (self._footprint(),)
+
+
+def holds(condition: Condition, lookup: Lookup, footprint: Callable[[], str] = str) -> bool:
     """Return whether ``condition`` holds for one tree, whose ``lookup`` knows every value.
 
-    Raises ``InvalidTreeError`` if a search in one of its texts takes too long.
+    ``footprint()``: see ``Columns``.  Raises ``InvalidTreeError`` if a search in one of its texts takes too long.
     """
-    held = condition.holds_each(lambda path: (lookup(path),))[0]
+    held = condition.holds_each(_Alone(lookup, footprint))[0]
     if held is None:
         raise InvalidTreeError(f"the condition is not decided: {TOO_SLOW}")
     return held
@@ -115,6 +153,10 @@ class _Joined:
     parts: Sequence[Condition]
     decides: bool
 
+    @property
+    def circles(self) -> Sequence[Circle]:
+        return [circle for part in self.parts for circle in part.circles]
+
     def holds_each(self, columns: Columns) -> list[bool | None]:
         decides, held = self.decides, self.parts[0].holds_each(columns)
         for part in self.parts[1:]:
@@ -129,6 +171,10 @@ class _Joined:
 class _Not:
     part: Condition
 
+    @property
+    def circles(self) -> Sequence[Circle]:
+        return self.part.circles
+
     def holds_each(self, columns: Columns) -> list[bool | None]:
         return [None if held is None else not held for held in self.part.holds_each(columns)]
 
@@ -139,6 +185,7 @@ class _There:
 
     path: Path
     true: bool
+    circles: Sequence[Circle] = ()
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
         found = ((value, value is not MISSING and (not self.true or bool(value))) for value in columns(self.path))
@@ -150,6 +197,7 @@ class _Comparison:
     path: Path
     name: str
     literal: Any
+    circles: Sequence[Circle] = ()
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
         name, literal, values = self.name, self.literal, columns(self.path)
@@ -160,6 +208,23 @@ class _Comparison:
         if name in _EQUAL and literal.__class__ in _COMPARED and _COMPARED.issuperset(map(type, values)):
             return [(one == literal) is _EQUAL[name] for one in values]
         return _compare_each(name, values, literal)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The footprint meets a circle on the sky, which is a point if its radius is 0."""
+
+    circle: Circle
+
+    @property
+    def circles(self) -> Sequence[Circle]:
+        return (self.circle,)
+
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        return [
+            bool(text) and text[0].isalpha() and meets(parse_region(text), self.circle)
+            for text in columns.footprints()
+        ]
 
 
 def _compare_each(name: str, values: Sequence[Any], literal: Any) -> list[bool | None]:
@@ -260,6 +325,7 @@ class _Parser:
         parts = [self._one(depth)]
         while self._takes("and"):
             parts.append(self._one(depth))
+        parts.sort(key=lambda part: not part.circles)  # these leave few trees of a catalogue
         return parts[0] if len(parts) == 1 else _Joined(parts, decides=False)
 
     def _one(self, depth: int) -> Condition:
@@ -270,6 +336,8 @@ class _Parser:
         if self._takes("exists"):
             return _There(self._path(), true=False)
         self._space()
+        if _ON_SKY.match(self._text, self._at):
+            return self._place()
         if self._text.startswith("(", self._at):
             self._at += 1
             found = self.condition(depth + 1)
@@ -293,6 +361,20 @@ class _Parser:
         if found[0] == "=~":
             literal = self._pattern(literal, place)
         return _Comparison(path, found[0], literal)
+
+    def _place(self) -> Condition:
+        found = _CIRCLE.match(self._text, self._at)
+        if found is None:
+            raise self._wrong("write cone(RA, DEC, RADIUS) or contains(RA, DEC), in degrees; RADIUS also as 5 arcmin")
+        try:
+            center = point_at(float(found["ra"] or found["x"]), float(found["dec"] or found["y"]))
+            radius = float(found["radius"] or 0) / _UNITS[found["unit"]]
+            if not 0 <= radius <= _LARGEST_RADIUS:
+                raise ValueError(f"a radius is from 0 to {_LARGEST_RADIUS} degrees")
+        except ValueError as err:
+            raise self._wrong(str(err)) from err
+        self._at = found.end()
+        return _Place(Circle(center, math.radians(radius)))
 
     def _path(self) -> Path:
         self._space()

@@ -51,15 +51,18 @@ class Values:
         found = self._located(path)
         return both_places(found.twice) if found is not None and found.twice is not None else ""
 
-    def hold(self, condition: Condition) -> bool:
-        """Return whether a condition holds for the values.  Raises ``InvalidTreeError``."""
+    def hold(self, condition: Condition, footprint: Callable[[], str]) -> bool:
+        """Return whether a condition holds for the values.  ``footprint``: see ``conditions.holds``.
+
+        Raises ``InvalidTreeError``.
+        """
         from asdffs.tree.conditions import MISSING, holds
 
         def lookup(path: Path) -> Any:
             found = self.find(path)
             return MISSING if found is None else found.value
 
-        return holds(condition, lookup)
+        return holds(condition, lookup, footprint)
 
     def written(self, path: Path) -> str | None:
         """Return the text of the value as it is written, with tag and anchor; None if it is missing.

@@ -91,7 +91,7 @@ print("modules", code, *sys.modules, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 52), (("info",), 87), (("check",), 116)])
+@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 52), (("info",), 89), (("check",), 116)])
 def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
     file = make(tmp_path / "data.asdf")
     command = [sys.executable, "-c", IMPORTED, *words, str(file)]

@@ -166,7 +166,7 @@ def test_files_that_kill_the_process_that_reads_them(site: Path, tmp_path: Path)
     catalog = tmp_path / "c.db"
     done = asdffs(site, "index", "--json", "--jobs", "2", "--catalog", catalog, tmp_path / "archive")
     assert done.returncode == 0, done.stderr
-    facts = {"found": 60, "read": 60, "unread": 2, "removed": 0, "kept": 0, "absent": 0}
+    facts = {"found": 60, "read": 60, "unread": 2, "removed": 0, "kept": 0, "absent": 0, "moved": 0}
     assert json.loads(done.stdout) == {"catalog": str(catalog), **facts}
     rows = asdffs(
         site, "find", "--csv", "--catalog", catalog, "--sql", "SELECT path, error FROM file WHERE error != ''"

@@ -6,12 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.arguments import PATHS, WHERE, add_json, add_remote, add_where
 from asdffs.cli.printing import on_one_line, print_json, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, for_each
+from asdffs.document.scanning import footprint_in
 from asdffs.errors import UsageError
 from asdffs.storage.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain
@@ -111,7 +113,7 @@ def _cells(
     Return None if the condition does not hold.  Raises ``AsdffsError``.
     """
     values = Values(text)
-    if condition is not None and not values.hold(condition):
+    if condition is not None and not values.hold(condition, partial(footprint_in, text)):
         return None
     cells = [_cell(values, path, arguments) for path in paths]
     missing = [path for path, cell in zip(paths, cells, strict=True) if cell is _MISSING]

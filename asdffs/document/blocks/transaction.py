@@ -85,13 +85,14 @@ class ChangePolicy(NamedTuple):
 
     ``writable``: whether changes are allowed; ``growth``: a strategy of ``storage/growth``, or ``auto``.
     ``replacing(path)`` is called before a new file, now at ``path``, gets the name of the old one.  ``noting(note)``
-    gets each note about the owner.
+    gets each note about the owner.  ``changed(path)`` is called after the first change.
     """
 
     writable: bool = True
     growth: str = AUTO
     replacing: Callable[[str], None] = lambda path: None
     noting: Callable[[dict[str, Any]], None] = lambda note: None
+    changed: Callable[[str], object] = lambda path: None
 
 
 class Transaction:
@@ -124,7 +125,7 @@ class Transaction:
         self.mode = mode or FileMode(folder.path(backend.name), writable=policy.writable)
         # of a file that is only read these have less, but ``mode`` refuses every change before it reaches them
         place, file = cast(Folder, folder), cast(MovableBackend, backend)
-        self._file = OpenFile(place, file, journal, scheduler, self.mode, policy.replacing, known)
+        self._file = OpenFile(place, file, journal, scheduler, self.mode, policy.replacing, known, policy.changed)
         self.moving = self._file.moving
         self.changed = False
         self._resized = False

@@ -25,6 +25,7 @@ def find_files(
     A file that has no such value has None.  Raises what kept a file from being read whose values are not known.
     """
     from asdffs.document.scanning import naming
+    from asdffs.features.catalog.commands.index import bring_up
     from asdffs.features.catalog.indexing import Way, update
     from asdffs.features.catalog.query import find
     from asdffs.features.catalog.store import catalog_of, open_catalog
@@ -32,11 +33,13 @@ def find_files(
     from asdffs.tree.conditions import MISSING, parse_condition
     from asdffs.tree.paths import parse_path
 
-    path, roots = catalog_of(catalog), roots_of(places)
+    path, roots = catalog_of(catalog), roots_of(places, gone=not fresh)
     wanted = [parse_path(column) for column in columns]
     if fresh:
         with open_catalog(path, writable=True) as opened:
             update(opened, roots, Way(1), lambda done, total: None)
+    else:
+        bring_up(path, roots)
     with open_catalog(path, writable=False) as opened:
         found = find(opened, None if condition is None else parse_condition(condition), roots, wanted)
     for name, err in found.failures:

@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import stat
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.errors import InUseError, NotSupportedError, RemoteError, WorkerKilledError
 from asdffs.features.catalog.chunks import FILES, WEIGHT
-from asdffs.features.catalog.reading import Chunk, read_chunk, unread_chunk
+from asdffs.features.catalog.reading import Chunk, identity_of, read_chunk, unread_chunk
 from asdffs.features.catalog.store import Catalog
 from asdffs.features.catalog.walking import Walk
+from asdffs.printable import numbered
+from asdffs.storage.changed_files import changed_files
 from asdffs.workers.pool import worker_processes
 
 if TYPE_CHECKING:
@@ -40,8 +43,9 @@ _FEW: Final = 50
 class Indexed(NamedTuple):
     """The result of an index: how many files it found, read, could not read, and removed from the catalogue.
 
-    ``kept``: how many it did not find, and kept, because they may still be there.  ``absent``: how many places are
-    not there, of which the catalogue knew nothing.
+    ``moved``: how many it knew under another name, and did not read again.  ``kept``: how many it did not find, and
+    kept, because they may still be there.  ``absent``: how many places are not there, of which the catalogue knew
+    nothing.
     """
 
     found: int
@@ -50,6 +54,7 @@ class Indexed(NamedTuple):
     removed: int
     kept: int
     absent: int
+    moved: int = 0
 
 
 class Part(NamedTuple):
@@ -97,10 +102,12 @@ def update(
 
     Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``RemoteError``, ``OSError``.
     """
+    begun = time.time()
     with writing(catalog.path):
         known = {path: identity for root in roots for path, identity in catalog.known(root).items() if part.has(path)}
-        walk = Walk(roots, way.remote)
+        walk = Walk(roots, way.remote, catalog.excluded)
         found = dict(one for one in walk.files() if part.has(one[0]))
+        moved = _moved(catalog, walk, known, found)
         todo = [path for path, identity in found.items() if not identity or known.get(path) != identity]
         read = unread = done = 0
         note(0, len(todo))
@@ -116,17 +123,53 @@ def update(
         gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
         removed = catalog.remove(gone) if gone else 0
         compact(catalog)
+        if part == WHOLE:
+            catalog.note_look(roots, begun)
     _tell_kept(catalog.path, sorted(missing - gone))
     for root in absent:
         logger.warning("%s: there is no such file or directory", os.fsdecode(root))
-    return Indexed(len(found), read, unread, removed, len(missing) - len(gone), len(absent))
+    return Indexed(len(found), read, unread, removed, len(missing) - len(gone), len(absent), moved)
+
+
+def changed_since(catalog: Catalog, roots: Sequence[bytes]) -> list[bytes]:
+    """Return the files below ``roots`` (all without roots) that asdffs changed since the catalogue read them."""
+    starts = tuple(os.path.join(root, b"") for root in roots)
+    inside = [path for path in changed_files() if not roots or path in roots or path.startswith(starts)]
+    found = []
+    for path, identity in catalog.identities(inside).items():
+        with contextlib.suppress(OSError):
+            if identity_of(os.stat(path)) != identity:
+                found.append(path)
+    return found
+
+
+def _moved(catalog: Catalog, walk: Walk, known: dict[bytes, str], found: dict[bytes, str]) -> int:
+    """Give files that have another name now, with their directory or alone, that name; return how many these are.
+
+    It is the same file if device, inode, size and mtime are, and nothing has the old name any more.  ``known`` has
+    the new names afterwards.
+    """
+    gone = {_without_ctime(identity): path for path, identity in known.items() if path not in found and identity}
+    count = 0
+    for path, identity in found.items() if gone else ():
+        old = gone.get(_without_ctime(identity)) if path not in known else None
+        if old is None or not walk.is_gone(old, known[old], forget=True):
+            continue
+        if catalog.move(old, path, identity):
+            del gone[_without_ctime(identity)], known[old]
+            known[path] = identity
+            count += 1
+    return count
+
+
+def _without_ctime(identity: str) -> str:
+    """Return an identity without its last fact, which a rename of the file changes."""
+    return identity.rpartition(":")[0]
 
 
 def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
     if kept:
-        told = (
-            f"{len(kept)} {'file' if len(kept) == 1 else 'files'} not found, and kept, such as {os.fsdecode(kept[0])}"
-        )
+        told = f"{numbered(len(kept), 'file')} not found, and kept, such as {os.fsdecode(kept[0])}"
         logger.warning("%s: %s: the directory cannot be read, or is empty, as without a mount", catalog, told)
 
 
@@ -172,7 +215,7 @@ def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: W
         try:
             return future.result()
         except Exception as err:  # noqa: BLE001  # a worker that dies ends its work in many ways
-            logger.warning("%d files are read again: %s", len(part), err or type(err).__name__)
+            logger.warning("%s read again: %s", numbered(len(part), "file"), err or type(err).__name__)
             future = pool.submit(read_chunk, part, way.remote)
     return future.result()
 

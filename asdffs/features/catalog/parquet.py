@@ -31,7 +31,9 @@ from asdffs.tree.paths import Path
 #: The largest number of columns for paths of the table of files.
 _MOST: Final = 20_000
 _FILE: Final = (("@path", "string"), ("@size", "int64"), ("@standard", "string"), ("@format", "string"))
-_FILES: Final = (*_FILE, ("@container", "string"), ("@error", "string"), ("@left_out", "string"))
+_FILES: Final = (
+    *(*_FILE, ("@container", "string"), ("@error", "string"), ("@left_out", "string"), ("@footprint", "string")),
+)
 _ARRAYS: Final = (
     *(("file", "string"), ("path", "string"), ("source", "string"), ("shape", "string"), ("datatype", "string")),
     *(("compression", "string"), ("offset", "int64")),

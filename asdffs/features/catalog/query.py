@@ -10,11 +10,13 @@ import functools
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from asdffs.document.scanning import footprint_in
 from asdffs.errors import AsdffsError
 from asdffs.failures import Failure, attempt
+from asdffs.features.catalog.cells import ranges_meeting
 from asdffs.features.catalog.store import Catalog
 from asdffs.storage.urls import RemoteOptions
 from asdffs.tree.conditions import MISSING, Condition, Mark
@@ -65,7 +67,7 @@ def find(
 
     def look(text: bytes) -> list[Any] | None:
         values = Values(text)
-        holds = condition is None or values.hold(condition)
+        holds = condition is None or values.hold(condition, functools.partial(footprint_in, text))
         return [_value(values, path) for path in wanted] if holds else None
 
     for done, (name, work) in enumerate(looks_at_texts(unsure, remote or RemoteOptions(), look)):
@@ -83,8 +85,10 @@ def candidates(
 ) -> Iterator[Match]:
     """Yield the files below ``roots`` for which ``condition`` holds, or may hold; see ``find``."""
     chunks_with = functools.cache(catalog.chunks_with)
+    circles = condition.circles if condition is not None else ()
+    footprints = catalog.footprints(ranges_meeting(circles)) if circles else {}
     for chunk, count in catalog.chunks():
-        here = functools.cache(_Columns(catalog, chunk, count, chunks_with).at)
+        here = _Columns(catalog, chunk, count, chunks_with, footprints.get(chunk, {}))
         held = condition.holds_each(here) if condition is not None else [True] * count
         places = [place for place in range(count) if held[place] is not False]
         values = [here(path) for path in wanted] if places else []
@@ -105,16 +109,33 @@ def _value(values: Values, path: Path) -> Any:
 class _Columns:
     """The values of the ``count`` files of a chunk at each path, and what the catalogue does not know of them.
 
-    ``chunks_with``: as of ``Catalog``.
+    ``chunks_with``: as of ``Catalog``.  ``placed``: the footprints, by the place of their file, that may be on the
+    part of the sky in question.  See ``conditions.Columns``.
     """
 
     def __init__(
-        self, catalog: Catalog, chunk: int, count: int, chunks_with: Callable[[str], dict[int, bool]]
+        self,
+        catalog: Catalog,
+        chunk: int,
+        count: int,
+        chunks_with: Callable[[str], dict[int, bool]],
+        placed: Mapping[int, str],
     ) -> None:
         self._catalog = catalog
         self._chunk = chunk
         self._count = count
         self._chunks_with = chunks_with
+        self._placed = placed
+        self._known: dict[Path, list[Any]] = {}
+
+    def __call__(self, path: Path) -> list[Any]:
+        found = self._known.get(path)
+        if found is None:
+            found = self._known[path] = self.at(path)
+        return found
+
+    def footprints(self) -> list[str]:
+        return [self._placed.get(place, "") for place in range(self._count)]
 
     def at(self, path: Path) -> list[Any]:
         """Return the values at ``path``, and ``UNKNOWN`` where there may be one all the same."""

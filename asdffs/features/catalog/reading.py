@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from asdffs.arrays.footprints import UNKNOWN, footprint_of
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.scalars import Scalars, read_scalars
 from asdffs.codecs.base import name_of
 from asdffs.document.scanning import find_embedded, place_of, scan, window_of, with_pending_record
 from asdffs.errors import AsdffsError, MissingFileError, reason_of
 from asdffs.failures import Failure, attempt
+from asdffs.features.catalog.cells import cells_of
 from asdffs.features.catalog.chunks import WEIGHT, Packed, Packer
 from asdffs.features.catalog.store import FileRow
 from asdffs.format.block_scan import drive, scan_block_header
@@ -133,6 +135,7 @@ def _read(path: bytes, identity: str, size: int, backend: ReadBackend) -> tuple[
     text = part.read_at(0, layout.text_end)
     found = read_scalars(text, dialect)
     blocks = _blocks(part, layout)
+    footprint = footprint_of(found)
     row = FileRow(
         path,
         identity,
@@ -141,6 +144,8 @@ def _read(path: bytes, identity: str, size: int, backend: ReadBackend) -> tuple[
         format=".".join(map(str, layout.header.version)),
         container=embedded.kind if embedded is not None else "",
         left_out=tuple(found.left_out),
+        footprint=footprint,
+        cells=tuple(cells_of(footprint)) if footprint and footprint[0] != UNKNOWN else (),
         arrays=tuple(_array(array, blocks, len(layout.offsets)) for array in found.arrays),
         blocks=tuple(blocks),
     )

@@ -26,10 +26,13 @@ logger = logging.getLogger(__name__)
 #: What ``application_id`` is in the header of a catalogue: "asdf".  Catalogues of asdffs 0.2 have 0.
 _APPLICATION: Final = 0x61736466
 _APPLICATION_AT: Final = slice(68, 72)
+#: How a file of SQLite begins.
+_HEAD: Final = b"SQLite format 3\0"
+_NO_DATABASE: Final = -1
 #: Changes whenever the tables do, or what they say; an older catalogue is made anew.
-_VERSION: Final = 4
+_VERSION: Final = 5
 #: The tables of versions 1 to 3, and those that version 4 has as well.
-_OLD_SCHEMA: Final = """
+_SCHEMA_3: Final = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,
     standard TEXT, format TEXT, container TEXT, error TEXT, left_out TEXT,
@@ -50,12 +53,18 @@ CREATE TABLE blocks (
     compression TEXT, error TEXT);
 CREATE INDEX blocks_by_file ON blocks (file);
 """
-_SCHEMA: Final = f"""{_OLD_SCHEMA}
+_SCHEMA_4: Final = f"""{_SCHEMA_3}
 CREATE TABLE weights (chunk INTEGER PRIMARY KEY, weight INTEGER NOT NULL);
 CREATE TABLE rare (
     path INTEGER NOT NULL, chunk INTEGER NOT NULL, place INTEGER NOT NULL, kinds INTEGER NOT NULL,
     value TEXT NOT NULL, PRIMARY KEY (path, chunk, place)) WITHOUT ROWID;
 CREATE INDEX rare_by_chunk ON rare (chunk, path);
+"""
+_SCHEMA: Final = f"""{_SCHEMA_4.replace("left_out TEXT,", "left_out TEXT, footprint TEXT,")}
+CREATE TABLE sky (cell INTEGER NOT NULL, file INTEGER NOT NULL, PRIMARY KEY (cell, file)) WITHOUT ROWID;
+CREATE INDEX sky_by_file ON sky (file);
+CREATE TABLE looks (root BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE excluded (pattern TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 #: Seconds to wait for another process that writes.
 _WAIT: Final = 60.0
@@ -68,6 +77,10 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
     """
     mark = _mark_of(path)
     try:
+        if mark == _NO_DATABASE:
+            raise NotCatalogError(
+                "is no catalogue, but a file of another kind", path=path, remedy=Remedy.OTHER_CATALOG
+            )
         if mark not in (None, _APPLICATION):
             with closing(_connected(path, "mode=ro&immutable=1")) as found:  # changes nothing, whosever it is
                 if mark or _tables_of(found) not in _our_tables():
@@ -94,12 +107,17 @@ def uri_of(path: str, parameters: str) -> str:
 
 
 def _mark_of(path: str) -> int | None:
-    """Return the application that made the SQLite file at ``path``; None if the file is missing or empty."""
+    """Return the application that made the SQLite file at ``path``; None if the file is missing or empty.
+
+    ``_NO_DATABASE`` for a file that is none of SQLite.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(_APPLICATION_AT.stop)
     except FileNotFoundError:
         return None
+    if head and not head.startswith(_HEAD):
+        return _NO_DATABASE
     return int.from_bytes(head[_APPLICATION_AT], "big") if head else None
 
 
@@ -153,7 +171,7 @@ def _tables_of(connection: sqlite3.Connection) -> list[Any]:
 def _our_tables() -> list[list[Any]]:
     """Return what catalogues of each version define."""
     found = []
-    for schema in (_SCHEMA, _OLD_SCHEMA):
+    for schema in (_SCHEMA, _SCHEMA_4, _SCHEMA_3):
         with closing(sqlite3.connect(":memory:")) as empty:
             empty.executescript(schema)
             found.append(_tables_of(empty))
@@ -219,8 +237,8 @@ _STEPS: Final = 100_000
 _ROWS: Final = 100
 #: What ``--sql`` may read; made for each connection.
 _VIEWS: Final = """
-CREATE TEMP VIEW file AS SELECT id, shown(path) AS path, size, standard, format, container, error, left_out
-    FROM main.files;
+CREATE TEMP VIEW file AS SELECT id, shown(path) AS path, size, standard, format, container, error, left_out,
+    footprint FROM main.files;
 CREATE TEMP VIEW array AS SELECT shown(f.path) AS file, a.path, a.source, a.shape, a.datatype, a.compression, a.offset
     FROM main.arrays a JOIN main.files f ON f.id = a.file;
 CREATE TEMP VIEW block AS SELECT shown(f.path) AS file, b.number, b.offset, b.size, b.stored, b.compression, b.error

@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
+from asdffs.arrays.footprints import UNKNOWN
 from asdffs.errors import MissingFileError, NotCatalogError, Remedy
 from asdffs.features.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer, dense, unpack, unpack_column
 from asdffs.features.catalog.sqlite import connect, damage_told, error_of, select, uri_of
@@ -38,9 +39,10 @@ INSERT INTO blocks SELECT file + ?, number, offset, size, stored, compression, e
 """
 _COPY_FILES: Final = """
 INSERT INTO files
-    SELECT id + ?, path, identity, size, standard, format, container, error, left_out, chunk + ?, place
+    SELECT id + ?, path, identity, size, standard, format, container, error, left_out, footprint, chunk + ?, place
     FROM part.files
 """
+_COPY_CELLS: Final = "INSERT INTO sky SELECT cell, file + ? FROM part.sky"
 #: Types are asked for: a file that is damaged, or that others wrote, may have any.
 _PATH: Final = "CAST(coalesce(path, x'') AS BLOB)"
 _IDENTITY: Final = "CAST(coalesce(identity, '') AS TEXT)"
@@ -48,7 +50,7 @@ _NAME: Final = "CAST(coalesce(p.path, '') AS TEXT)"
 _COUNT: Final = "CAST(coalesce(places, 0) AS INTEGER)"
 #: The columns of a table that are exported behind the path of the file, and where they are.
 _EXPORTED: Final = {
-    "files": ("place size standard format container error left_out", "files f"),
+    "files": ("place size standard format container error left_out footprint", "files f"),
     "arrays": ("a.path source shape datatype compression offset", "files f JOIN arrays a ON a.file = f.id"),
     "blocks": ("number offset b.size stored compression b.error", "files f JOIN blocks b ON b.file = f.id"),
 }
@@ -59,7 +61,10 @@ _FEW: Final = 100
 
 
 class FileRow(NamedTuple):
-    """What the catalogue says about one file.  ``error``: why it could not be read, else empty."""
+    """What the catalogue says about one file.  ``error``: why it could not be read, else empty.
+
+    ``footprint``: where it is on the sky (``arrays/footprints``); ``cells``: those of the sky that have it.
+    """
 
     path: bytes
     identity: str
@@ -69,6 +74,8 @@ class FileRow(NamedTuple):
     container: str = ""
     error: str = ""
     left_out: tuple[str, ...] = ()
+    footprint: str = ""
+    cells: tuple[int, ...] = ()
     arrays: tuple[tuple[Any, ...], ...] = ()
     blocks: tuple[tuple[Any, ...], ...] = ()
 
@@ -157,6 +164,14 @@ class Catalog:
         query = "SELECT id, CAST(place AS INTEGER) FROM files WHERE chunk = ? ORDER BY place"
         return self._sql.execute(query, (chunk,)).fetchall()
 
+    def move(self, path: bytes, new: bytes, identity: str) -> bool:
+        """Note that a file has another name now; return whether it was known, and could be read."""
+        with self._sql:
+            self._sql.execute("BEGIN IMMEDIATE")
+            self._remove(new)
+            renamed = "UPDATE files SET path = ?, identity = ? WHERE path = ? AND error = ''"
+            return bool(self._sql.execute(renamed, (new, identity, path)).rowcount)
+
     def remove(self, paths: Iterable[bytes]) -> int:
         """Remove files that are gone, and return how many there were."""
         with self._sql:
@@ -197,6 +212,7 @@ class Catalog:
             (_COPY_COLUMNS, (chunk,)),
             (_COPY_RARE, (chunk,)),
             (_COPY_FILES, (file, chunk)),
+            (_COPY_CELLS, (file,)),
             (_COPY_ARRAYS, (file,)),
             (_COPY_BLOCKS, (file,)),
         ):
@@ -221,10 +237,11 @@ class Catalog:
 
     def _insert(self, row: FileRow, chunk: int, place: int) -> None:
         done = self._sql.execute(
-            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row[:7], json.dumps(row.left_out) if row.left_out else "", chunk, place),
+            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row[:7], json.dumps(row.left_out) if row.left_out else "", row.footprint, chunk, place),
         )
         number = done.lastrowid
+        self._sql.executemany("INSERT INTO sky VALUES (?, ?)", [(cell, number) for cell in row.cells])
         self._sql.executemany(
             "INSERT INTO arrays VALUES (?, ?, ?, ?, ?, ?, ?)", [(number, *one) for one in row.arrays]
         )
@@ -236,11 +253,58 @@ class Catalog:
         found = self._sql.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
         if found is None:
             return 0
-        for table, column in (("arrays", "file"), ("blocks", "file"), ("files", "id")):
+        for table, column in (("arrays", "file"), ("blocks", "file"), ("sky", "file"), ("files", "id")):
             self._sql.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
         return 1
 
+    def note_look(self, roots: Iterable[bytes], at: float) -> None:
+        """Note that all below ``roots`` was looked at; ``at``: when that began, in seconds since 1970."""
+        with self._sql:
+            self._sql.executemany("INSERT OR REPLACE INTO looks VALUES (?, ?)", [(root, at) for root in roots])
+
+    def exclude(self, patterns: Sequence[str]) -> None:
+        """Leave out the files that ``patterns`` name, from the next index on, and no others."""
+        with self._sql:
+            self._sql.execute("DELETE FROM excluded")
+            self._sql.executemany("INSERT OR IGNORE INTO excluded VALUES (?)", [(one,) for one in patterns])
+
     # -- reading ------------------------------------------------------------
+
+    def last_look(self, root: bytes) -> float:
+        """Return when ``root`` was last looked at; 0 if never."""
+        found = self._sql.execute("SELECT CAST(at AS REAL) FROM looks WHERE root = ?", (root,)).fetchone()
+        return float(found[0]) if found is not None else 0.0
+
+    @property
+    def excluded(self) -> list[str]:
+        """The patterns of files that are left out."""
+        return [one for (one,) in self._sql.execute("SELECT CAST(pattern AS TEXT) FROM excluded ORDER BY 1")]
+
+    def identities(self, paths: Iterable[bytes]) -> dict[bytes, str]:
+        """Return the identity of each file of ``paths`` that is in the catalogue."""
+        query = f"SELECT {_IDENTITY} FROM files WHERE path = ?"
+        found = ((path, self._sql.execute(query, (path,)).fetchone()) for path in paths)
+        return {path: row[0] for path, row in found if row is not None}
+
+    def footprints(self, cells: Iterable[tuple[int, int]]) -> dict[int, dict[int, str]]:
+        """Return the footprints that have a cell in one of the ranges ``cells``: by chunk and place of the file."""
+        self._sql.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (first INTEGER, last INTEGER)")
+        self._sql.execute("DELETE FROM temp.wanted")
+        self._sql.executemany("INSERT INTO temp.wanted VALUES (?, ?)", cells)
+        query = (
+            "SELECT CAST(chunk AS INTEGER), CAST(place AS INTEGER), CAST(footprint AS TEXT) FROM files "
+            "WHERE id IN (SELECT s.file FROM temp.wanted w CROSS JOIN sky s ON s.cell BETWEEN w.first AND w.last)"
+        )
+        found: dict[int, dict[int, str]] = {}
+        for chunk, place, footprint in self._sql.execute(query):
+            found.setdefault(chunk, {})[place] = footprint
+        return found
+
+    def unplaced(self, roots: Sequence[bytes]) -> int:
+        """Return how many files below ``roots`` (all without roots) have a footprint that is not understood."""
+        below, arguments = _below(roots)
+        query = f"SELECT count(*) FROM files WHERE substr(footprint, 1, 1) = ? AND {below}"
+        return int(self._sql.execute(query, [UNKNOWN, *arguments]).fetchone()[0])
 
     def chunks(self) -> list[tuple[int, int]]:
         """Return each chunk with the number of its places, of which some may not be in use any more."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import logging
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -27,15 +29,20 @@ class Walk:
 
     A root that is a file, or its URL, is taken whatever its name is.  Links to files are files, but another user's
     link does not lead to a private file.  Links to directories are not followed, also if a directory becomes one just
-    now.  Directories in which a mount of asdffs shows files once more are left out.
+    now.  Directories in which a mount of asdffs shows files once more are left out, and names that begin with a
+    dot, such as ``.snapshot``.
 
-    ``remote``: settings for URLs.  ``absent``: the roots that are not there.
+    ``remote``: settings for URLs.  ``excluded``: patterns of file names, or of paths below a root, that are left out.
+    ``absent``: the roots that are not there.
     """
 
-    def __init__(self, roots: Sequence[bytes], remote: RemoteOptions | None = None) -> None:
+    def __init__(
+        self, roots: Sequence[bytes], remote: RemoteOptions | None = None, excluded: Sequence[str] = ()
+    ) -> None:
         self.absent = set[bytes]()
         self._roots = roots
         self._remote = remote or RemoteOptions()
+        self._excluded = re.compile("|".join(map(fnmatch.translate, excluded))) if excluded else None
         self._unread = set[bytes]()
         self._vacant = set[bytes]()
         self._empty = dict[bytes, str]()
@@ -79,7 +86,7 @@ class Walk:
             return
         prefix = Prefix(os.fsdecode(root), self._remote)
         for name, version in prefix.objects():
-            if name.lower().endswith(FILE_ENDINGS) and not name.rpartition("/")[2].startswith("."):
+            if name.lower().endswith(FILE_ENDINGS) and not self._is_left_out(name):
                 yield os.fsencode(prefix.url_of(name)), version_of(version)
 
     def _local_files(self, root: bytes) -> Iterator[tuple[bytes, str]]:
@@ -99,15 +106,25 @@ class Walk:
         folder, waiting = FileFolder(os.fsdecode(root)), [""]
         while waiting:
             place = waiting.pop()
-            for name, found in self._entries(folder, place):
-                path = os.path.join(place, name)
+            below = f"{place}/" if place else ""
+            for name, found in self._entries(folder, place, below):
                 if found is None:
-                    waiting.append(path)
+                    waiting.append(below + name)
                 elif stat.S_ISREG(found.st_mode):
-                    yield os.fsencode(folder.path(path)), identity_of(found)
+                    yield os.fsencode(folder.path(below + name)), identity_of(found)
 
-    def _entries(self, root: FileFolder, place: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""
+    def _is_left_out(self, path: str) -> bool:
+        """Return whether a name is hidden or excluded.  ``path``: below a root."""
+        name = path.rpartition("/")[2]
+        if name.startswith("."):
+            return True
+        return self._excluded is not None and any(map(self._excluded.fullmatch, (name, path)))
+
+    def _entries(self, root: FileFolder, place: str, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to.
+
+        ``below``: what comes before the names in paths below the root.
+        """
         whole = os.fsencode(root.path(place).rstrip("/"))
         try:
             # The path may lead elsewhere by now, but only names come from there: all else is asked by the descriptor.
@@ -119,9 +136,9 @@ class Walk:
                 for entry in found:
                     name = os.fsdecode(entry.name)
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.path not in again:
+                        if entry.path not in again and not self._is_left_out(below + name):
                             yield name, None
-                    elif name.lower().endswith(FILE_ENDINGS) and not name.startswith("."):
+                    elif name.lower().endswith(FILE_ENDINGS) and not self._is_left_out(below + name):
                         yield from self._followed(name, entry.path, fd)
         except OSError as err:
             self._miss(whole, err)
@@ -134,7 +151,7 @@ class Walk:
         if os.fstat(directory).st_dev not in self._own_devices:
             return self._own_points
         files = {entry.path for entry in found if os.fsdecode(entry.name).lower().endswith(FILE_ENDINGS)}
-        return self._own_points | {path + b".d" for path in files} | {os.path.join(whole, b".asdffs")}
+        return self._own_points | {path + b".d" for path in files}
 
     def _followed(self, name: str, path: bytes, directory: int) -> Iterator[tuple[str, os.stat_result]]:
         """Yield ``name``, in the directory with this descriptor, and the status of what it leads to.

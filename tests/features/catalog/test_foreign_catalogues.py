@@ -27,7 +27,7 @@ from asdffs.features.catalog import sqlite as catalog_file
 from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.parquet import export
 from asdffs.features.catalog.query import candidates
-from asdffs.features.catalog.sqlite import _OLD_SCHEMA, _SCHEMA
+from asdffs.features.catalog.sqlite import _SCHEMA, _SCHEMA_3
 from asdffs.features.catalog.store import Catalog, open_catalog
 from asdffs.tree.conditions import parse_condition
 
@@ -102,7 +102,7 @@ def test_an_older_catalogue_is_made_anew(tmp_path: Path, call: Call, folder: Pat
     """Those of asdffs 0.2 have no mark, but exactly our tables."""
     old = tmp_path / "old.db"
     row = "INSERT INTO files VALUES (1, x'2f67', '', 1, '', '', '', '', '', 1, 0);"
-    sqlite(old, f"{_OLD_SCHEMA} {row} PRAGMA user_version = {version}; PRAGMA application_id = {mark}")
+    sqlite(old, f"{_SCHEMA_3} {row} PRAGMA user_version = {version}; PRAGMA application_id = {mark}")
     assert "another version; 'asdffs index DIR' makes it" in call("find", "--catalog", old, "exists value").sentence
     done = call("index", "--catalog", old, folder)
     assert (done.code, "is made anew: index all its directories again" in done.err) == (0, True), done
@@ -269,7 +269,7 @@ def test_regression_a_catalogue_selects_no_file_outside_of_the_directory(
     catalog = tmp_path / "archive.db"
     (tmp_path / "private.asdf").write_bytes(HEAD + b"{value: 2}\n...\n")
     (folder / "link").symlink_to(tmp_path)
-    row = "SELECT 99, CAST(? AS BLOB), '', 1, '', '', '', '', '', chunk, place FROM files WHERE place = 2"
+    row = "SELECT 99, CAST(? AS BLOB), '', 1, '', '', '', '', '', '', chunk, place FROM files WHERE place = 2"
 
     def update(*words: Any, **more: Any) -> Any:
         done = indexing.update(*words, **more)

@@ -91,7 +91,7 @@ def write(path: Path, seed: int) -> None:
 def by_opening(folder: Path, text: str) -> list[str]:
     """The files for which a condition holds, each opened by itself."""
     condition = parse_condition(text)
-    return [str(path) for path in sorted(folder.rglob("*.asdf")) if Values(read_text(str(path))).hold(condition)]
+    return [str(path) for path in sorted(folder.rglob("*.asdf")) if Values(read_text(str(path))).hold(condition, str)]
 
 
 @pytest.mark.parametrize("seed", range(3))

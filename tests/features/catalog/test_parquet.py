@@ -198,8 +198,8 @@ def test_which_paths_are_written(tmp_path: Path, call: Call, folder: Path) -> No
     assert columns("--columns", '"odd key",time') == ['"odd key"', "time"]
     deep = [name for name in every if name.startswith("deep")]
     assert columns("--columns", "deep") == deep != []
-    assert columns("--exclude", "deep,name") == [name for name in every if name not in (*deep, "name")]
-    assert columns("--columns", "deep", "--exclude", "deep.a") == [name for name in deep if name != "deep.a"]
+    assert columns("--without", "deep,name") == [name for name in every if name not in (*deep, "name")]
+    assert columns("--columns", "deep", "--without", "deep.a") == [name for name in deep if name != "deep.a"]
     assert call("index", "--columns", "name", folder).sentence.endswith(
-        "--columns and --exclude are for --to parquet"
+        "--columns and --without are for --to parquet"
     )

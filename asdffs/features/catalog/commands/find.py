@@ -6,6 +6,7 @@ import argparse
 import csv
 import datetime
 import json
+import logging
 import math
 import os
 import sys
@@ -18,13 +19,17 @@ from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, failed
 from asdffs.cli.trees import as_yaml
 from asdffs.errors import UsageError
-from asdffs.features.catalog.commands.index import indexed, tell_unread, way_here
+from asdffs.features.catalog.commands.index import bring_up, indexed, tell_unread, way_here
 from asdffs.features.catalog.query import Match, find
 from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
 from asdffs.features.catalog.walking import roots_of
-from asdffs.printable import printable
+from asdffs.printable import numbered, printable
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import format_path, parse_paths
+
+#: The command that names the files whose footprint is not understood.
+UNPLACED: Final = "asdffs find --sql \"SELECT path, footprint FROM file WHERE footprint LIKE '?%'\""
+logger = logging.getLogger(__name__)
 
 SUMMARY: Final = "list files of a catalogue by a condition on their values"
 
@@ -36,14 +41,15 @@ example:
   asdffs find 'roman.meta.exposure.type == "WFI_IMAGE" and roman.meta.exposure.exposure_time > 100'
   asdffs find -0 'meta.flag == "bad"' /data/2026 | xargs -0 ls -l
   asdffs find --columns meta.date,meta.target 'exists meta.target'
+  asdffs find 'cone(270.9, 66.5, 5 arcmin) and roman.meta.exposure.type == "WFI_IMAGE"'
   asdffs find --sql 'SELECT datatype, count(*) FROM array GROUP BY datatype'
 
 docs/conditions.md describes CONDITION.  asdffs index has put the values into the catalogue; a file is opened only for
-what the catalogue does not have.  --fresh runs asdffs index on DIR first.  docs/catalog.md describes the tables for
---sql.
+what the catalogue does not have.  What asdffs changed is seen; --fresh runs asdffs index on DIR first, to see also
+what other programs changed.  docs/catalog.md describes the tables for --sql.
 """
     parser.add_argument("condition", metavar="CONDITION", help="what must hold; with --sql, a SELECT")
-    parser.add_argument("places", metavar="DIR", nargs="*", help="only files below DIR (default: all)")
+    parser.add_argument("places", metavar="DIR", nargs="*", default=[], help="only files below DIR (default: all)")
     parser.add_argument("--columns", metavar="PATH,...", help="print these values as well")
     parser.add_argument("-0", "--null", action="store_true", help="end each path with a NUL, for xargs -0")
     parser.add_argument("--csv", action="store_true", help="print a table as CSV")
@@ -60,11 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--sql takes no DIR, --columns or -0; say it in the SELECT")
     if arguments.null and (arguments.json or arguments.csv or arguments.columns):
         raise UsageError("-0 prints paths alone")
-    path, roots = catalog_of(arguments.catalog), roots_of(arguments.places)
+    path, roots = catalog_of(arguments.catalog), roots_of(arguments.places, gone=not arguments.fresh)
     if arguments.fresh:
         if not roots:
             raise UsageError("--fresh: name the directories to look at")
         indexed(path, roots, way_here(arguments))
+    else:
+        bring_up(path, roots)
     with open_catalog(path, writable=False) as catalog:
         return _select(arguments, catalog) if arguments.sql else _find(arguments, catalog, roots)
 
@@ -76,8 +84,14 @@ def _find(arguments: argparse.Namespace, catalog: Catalog, roots: Sequence[bytes
         found, failures = find(catalog, condition, roots, paths, remote_of(arguments), note)
     _print(arguments, ["file", *map(format_path, paths)], found)
     tell_unread(catalog, roots)
+    if condition.circles and (count := catalog.unplaced(roots)):
+        logger.warning("%s a place on the sky that is not understood; why: %s", _with_verb(count), UNPLACED)
     codes = [failed(name, err) for name, err in failures]
     return int(max([*codes, ExitCode.OK if found else ExitCode.NOT_FOUND]))
+
+
+def _with_verb(count: int) -> str:
+    return f"{numbered(count, 'file')} {'has' if count == 1 else 'have'}"
 
 
 def _print(arguments: argparse.Namespace, names: Sequence[str], found: Sequence[Match]) -> None:

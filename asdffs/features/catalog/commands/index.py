@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
@@ -15,17 +16,22 @@ from asdffs.cli.arguments import CATALOG, add_json, add_remote
 from asdffs.cli.printing import counted, say_or_json
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode
-from asdffs.errors import MissingFileError, UsageError
-from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
+from asdffs.errors import AsdffsError, MissingFileError, UsageError
+from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, changed_since, update, writing
 from asdffs.features.catalog.parquet import Choice, export, sink_at
 from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
 from asdffs.features.catalog.walking import roots_of
+from asdffs.printable import numbered
+from asdffs.storage.urls import is_remote
 from asdffs.tree.paths import parse_paths
 
 SUMMARY: Final = "read the metadata of many files into a catalogue"
 logger = logging.getLogger(__name__)
 
 _MOST_JOBS: Final = 1024
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_NOTHING: Final = Indexed(0, 0, 0, 0, 0, 0)
 
 #: A query for the files that could not be read, quoted for a shell.
 BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
@@ -43,15 +49,23 @@ example:
   asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
   asdffs index --merge --catalog archive.db part*.db
 
-A directory is searched for *.asdf and *.fits.  Files that no longer exist are removed from the catalogue.  Files stay
-if their directory cannot be read, or if nothing is left in DIR, as when a disk is not mounted; then the exit code
-is 1.  After a kill, the next index continues.  A file that cannot be read is listed with the reason; the others are
-indexed.
+A directory is searched for *.asdf and *.fits, in any case of letters; names that begin with a dot are left out, and
+what --exclude names.  A file or directory that only has another name is not read again.  Files that no longer exist
+are removed from the catalogue.  Files stay if their directory cannot be read, or if nothing is left in DIR, as when a
+disk is not mounted; then the exit code is 1.  After a kill, the next index continues.  A file that cannot be read is
+listed with the reason; the others are indexed.
 """
-    parser.add_argument("places", metavar="DIR", nargs="*", help="directory, s3://BUCKET/PREFIX, or file")
+    parser.add_argument("places", metavar="DIR", nargs="*", default=[], help="directory, s3://BUCKET/PREFIX, or file")
     parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
     parser.add_argument("-0", "--null", action="store_true", help="names in FILE end with a NUL, as of find -print0")
     parser.add_argument("--catalog", metavar="FILE", help=CATALOG)
+    parser.add_argument(
+        "--exclude",
+        metavar="GLOB",
+        action="append",
+        help="leave out files and directories of this name, now and later; '' ends that",
+    )
+    parser.add_argument("--if-older", metavar="TIME", help="do nothing if DIR was indexed within TIME, such as 15m")
     parser.add_argument("--forget", action="store_true", help="remove all files of a DIR that is empty or gone now")
     parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
     parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
@@ -60,7 +74,7 @@ indexed.
         "--columns", metavar="PATH,...", help="write only these values, and what is below them, to OUT"
     )
     parser.add_argument(
-        "--exclude", metavar="PATH,...", help="do not write these values, or what is below them, to OUT"
+        "--without", metavar="PATH,...", help="do not write these values, or what is below them, to OUT"
     )
     parser.add_argument("--force", action="store_true", help="replace the dataset OUT")
     how = parser.add_mutually_exclusive_group()
@@ -82,19 +96,41 @@ def run(arguments: argparse.Namespace) -> int:
     places = [*arguments.places, *listed]
     if not places and not arguments.to:
         raise UsageError("give a directory, or --files-from")
-    if (arguments.columns or arguments.exclude) and not arguments.to:
-        raise UsageError("--columns and --exclude are for --to parquet")
+    if (arguments.columns or arguments.without) and not arguments.to:
+        raise UsageError("--columns and --without are for --to parquet")
     if arguments.merge:
         return _merge(arguments, path, places)
     roots = [*roots_of(arguments.places, gone=arguments.forget), *roots_of(listed, gone=True)]
+    if arguments.exclude is not None:
+        with open_catalog(path, writable=True) as catalog, writing(path):
+            catalog.exclude([one for one in arguments.exclude if one])
+    if arguments.if_older is not None:
+        roots = _older(path, roots, _seconds(arguments.if_older))
+        if not roots:
+            say_or_json(arguments, {"catalog": path, **_NOTHING._asdict()}, f"{path}: is not older")
+            return int(ExitCode.OK)
     if arguments.to:
         return _export(arguments, path, roots, part)
     with _way_of(arguments) as way:
         done = indexed(path, roots, way, part, forget=arguments.forget)
     say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {_told(done)}")
     if done.unread:
-        logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, BROKEN)
+        logger.warning("%s: %s cannot be read: asdffs find --sql %s", path, numbered(done.unread, "file"), BROKEN)
     return _code_of(done)
+
+
+def _older(path: str, roots: Sequence[bytes], age: float) -> list[bytes]:
+    """Return those of ``roots`` that were last looked at more than ``age`` seconds ago, or never."""
+    with open_catalog(path, writable=True) as catalog:
+        return [root for root in roots if not 0 <= time.time() - catalog.last_look(root) <= age]
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds that ``--if-older`` names.  Raises ``UsageError``."""
+    found = re.fullmatch(r"(\d{1,9})([smhd]?)", text)
+    if found is None:
+        raise UsageError(f"--if-older {text}: give seconds, or 15m, 6h, 2d")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _code_of(done: Indexed) -> int:
@@ -109,7 +145,7 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
         merged = sum(catalog.merge(part) for part in parts)
         count, unread = catalog.counts()
     done = Indexed(found=count, read=merged, unread=unread, removed=0, kept=0, absent=0)
-    say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {count} files, {merged} merged")
+    say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {numbered(count, 'file')}, {merged} merged")
     return int(ExitCode.OK)
 
 
@@ -118,7 +154,7 @@ def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], pa
     kind, target = arguments.to
     if kind != "parquet":
         raise UsageError(f"--to {kind} {target}: only parquet is known")
-    chosen = (tuple(parse_paths(paths) if paths else ()) for paths in (arguments.columns, arguments.exclude))
+    chosen = (tuple(parse_paths(paths) if paths else ()) for paths in (arguments.columns, arguments.without))
     choice = Choice(*chosen)
     sink = sink_at(target, remote_of(arguments), force=arguments.force)
     code = int(ExitCode.OK)
@@ -128,7 +164,7 @@ def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], pa
     with open_catalog(path, writable=False) as catalog, counted("writing", "writing Parquet") as note:
         count, values = export(catalog, roots, sink, note, choice)
     facts = {"catalog": path, "parquet": target, "written": count, "values": values}
-    say_or_json(arguments, facts, f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
+    say_or_json(arguments, facts, f"{target}: {numbered(count, 'file')} of {path}")
     if values:
         logger.warning("%s: %d values are in the table 'values': there are more paths than columns", target, values)
     return code
@@ -175,11 +211,31 @@ def indexed(
     return done
 
 
+def bring_up(path: str, roots: Sequence[bytes]) -> None:
+    """Read again what asdffs changed below ``roots`` (all without roots) since the last index.
+
+    If that is not possible, it is told.  Raises ``MissingFileError`` for a root that is not there, and of which the
+    catalogue knows nothing.
+    """
+    with open_catalog(path, writable=False) as catalog:
+        for root in roots:
+            if not is_remote(os.fsdecode(root)) and not os.path.exists(root) and not catalog.known(root):
+                raise MissingFileError("there is no such file or directory", path=os.fsdecode(root))
+        changed = changed_since(catalog, roots)
+    if not changed:
+        return
+    try:
+        indexed(path, changed)
+    except (AsdffsError, OSError) as err:
+        files = numbered(len(changed), "file")
+        logger.warning("%s: has old values of %s that asdffs changed, until the next index: %s", path, files, err)
+
+
 def tell_unread(catalog: Catalog, roots: Sequence[bytes]) -> None:
     """Warn of files below ``roots`` that are left out because the index could not read them."""
     count = catalog.unread(roots)
     if count:
-        told = "1 file cannot be read, and is" if count == 1 else f"{count} files cannot be read, and are"
+        told = f"{numbered(count, 'file')} cannot be read, and {'is' if count == 1 else 'are'}"
         logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
 
 
@@ -205,7 +261,8 @@ def _listed(name: str | None, *, null: bool) -> list[str]:
 
 
 def _told(done: Indexed) -> str:
-    parts = [f"{done.found} {'file' if done.found == 1 else 'files'}", f"{done.read} read"]
+    parts = [numbered(done.found, "file"), f"{done.read} read"]
+    parts += [f"{done.moved} moved"] if done.moved else []
     parts += [f"{done.removed} removed"] if done.removed else []
     parts += [f"{done.kept} kept"] if done.kept else []
     return ", ".join(parts)
