@@ -30,6 +30,12 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return entries
 
 
+UNITS = [
+    ("share/systemd/user", ["packaging/asdffs@.service"]),
+    ("share/systemd/system", sorted(str(path.relative_to(HERE)) for path in (HERE / "packaging/system").iterdir())),
+]
+
+
 def readme() -> str:
     """Return README with absolute links: a package index shows it without the files beside it."""
     text = (HERE / "README.md").read_text(encoding="utf-8")
@@ -38,7 +44,7 @@ def readme() -> str:
 
 
 setup(
-    data_files=[*shared_files(), ("share/systemd/user", ["packaging/asdffs@.service"])],
+    data_files=[*shared_files(), *UNITS],
     long_description=readme(),
     long_description_content_type="text/markdown",
 )

@@ -175,7 +175,7 @@ exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no 
 _ORDER: Final = (
     *("mount", "umount", "ls", "info", "show", "view", "check", "diff", "tree", "get", "grep", "index", "find"),
     *("refs", "set", "unset", "rename", "undo", "edit", "block", "explode", "implode", "repack", "upgrade"),
-    *("watch", "daf", "recover", "cache", "doctor"),
+    *("watch", "daf", "recover", "cache", "doctor", "help"),
 )
 _SUMMARY: Final = re.compile(r"^SUMMARY(?:: Final)? = (\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
 

@@ -102,11 +102,8 @@ def _run(command: Any, arguments: argparse.Namespace) -> int:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    """Return the words with the name of the command: ``help X`` is ``X --help``, and ``unmount`` is ``umount``."""
-    first = argv[0] if argv else "-"
-    if first == "help":
-        return [*argv[1:2], "--help"]
-    if first == "unmount":
+    """Return the words with the name of the command: ``unmount`` is ``umount``."""
+    if argv[:1] == ["unmount"]:
         return ["umount", *argv[1:]]
     return _with_mount(argv)
 

@@ -27,6 +27,9 @@ _POLL = 0.05  # seconds; flock has no wait with a time limit
 #: How long to wait for a holder without a note, in seconds: it has just started, or is about to end.  The same for a
 #: holder whose mount is gone.
 _NAMELESS = 2.0
+#: Commands that hold a file only while they change it, and how long one of them is waited for, in seconds.
+_BRIEF: Final = ("set", "unset", "rename", "undo", "recover")
+_COMMAND: Final = 5.0
 
 
 def open_locked(
@@ -34,7 +37,8 @@ def open_locked(
 ) -> MovableBackend:
     """Open ``name`` for writing under the exclusive lock.
 
-    Waits up to ``patience`` seconds for a daemon that is finishing the file.  ``noted(path)`` returns what the holder
+    Waits up to ``patience`` seconds for a daemon that is finishing the file, and some for a command that is soon done
+    with it.  ``noted(path)`` returns what the holder
     noted elsewhere about itself.  Raises ``LockedError``, which names the holder, or ``OSError``.
     """
     begin = time.monotonic()
@@ -53,6 +57,8 @@ def _longest(owner: dict[str, Any], patience: float) -> float:
     """Return how long to wait for the holder of the lock, in seconds."""
     if owner.get("state") == "finishing":
         return patience
+    if owner.get("command") in _BRIEF:
+        return min(patience, _COMMAND)
     idle = owner.get("idle")
     if isinstance(idle, int | float):  # in an archive, where a file that nothing uses is closed after so long
         return min(patience, 2 * idle + _NAMELESS)

@@ -133,8 +133,8 @@ def plain(node: ValueNode) -> Any:
 
 
 def for_json(node: ValueNode) -> Any:
-    """Return the value as JSON can hold it: as ``plain``; dates and numbers that are not finite are text."""
-    return _copy(node, _json_scalar)
+    """Return the value as JSON can hold it: as ``plain``, with scalars as of ``json_scalar``."""
+    return _copy(node, lambda scalar: json_scalar(scalar.value))
 
 
 def _copy(node: ValueNode, scalar: Callable[[ValueNode], Any]) -> Any:
@@ -148,10 +148,13 @@ def _copy(node: ValueNode, scalar: Callable[[ValueNode], Any]) -> Any:
     return copied(node)
 
 
-def _json_scalar(node: ValueNode) -> Any:
-    value = node.value
-    is_text = isinstance(value, datetime.date) or (isinstance(value, float) and not math.isfinite(value))
-    return node.text if is_text else value
+def json_scalar(value: Any) -> Any:
+    """Return a scalar as JSON can hold it: a date is text in ISO 8601, a number that is not finite text of YAML."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    return value
 
 
 def cut(node: ValueNode, depth: int) -> ValueNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from support.pages import NewFile, Runner, Session, Step, can_run, matches, part
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = ["README", "tutorial", "howto", "python", "daf", "comparison", "contributing", "catalog", "cloud", "xarray"]
-PAGES += ["view", "conditions"]
+PAGES += ["view", "conditions", "operating"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -26,6 +27,8 @@ def test_examples(tmp_path: Path, name: str) -> None:
     try:
         if name == "README":
             make_night(runner)
+        if name == "operating":
+            shutil.copy(ROOT / "scripts/make_archive.py", runner.work)
         for part in parts((ROOT / "README.md" if name == "README" else DOCS / f"{name}.md").read_text()):
             count += 1
             if isinstance(part, NewFile):

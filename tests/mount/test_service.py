@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ import pytest
 from support.mounts import ASDFFS as COMMAND
 from support.mounts import LIMIT, NOBODY, asdffs, environment_in, mounted, run, shim
 from support.namespaces import in_own_namespace
-from support.processes import pids_with, wait_for
+from support.processes import pids_with, until, wait_for
 from support.samples import odd_file
 
 pytestmark = [pytest.mark.long, pytest.mark.mount]
@@ -162,15 +163,48 @@ def test_a_socket_that_is_not_there_is_only_told(file: Path, tmp_path: Path) -> 
     assert then == f"mounted {file} at {point}\n"
 
 
-def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whose", ["user", "system"])
+def test_the_units_are_ones_that_systemd_understands(tmp_path: Path, whose: str) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed")
-    unit = ROOT / "packaging/asdffs@.service"
-    shutil.copy(unit, tmp_path / "asdffs@.service")
-    shutil.copy(unit, tmp_path / "asdffs@night.service")
-    done = run("systemd-analyze", "verify", "--user", tmp_path / "asdffs@night.service")
-    said = [line for line in (done.stdout + done.stderr).splitlines() if "asdffs@" in line]
-    assert said == []
+    units = [*(ROOT / "packaging").glob("*.service")] if whose == "user" else [*(ROOT / "packaging/system").iterdir()]
+    assert len(units) == (1 if whose == "user" else 3)
+    for unit in units:
+        for name in (unit.name, unit.name.replace("@", "@night")):
+            shutil.copy(unit, tmp_path / name)
+    place = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = run("systemd-analyze", "verify", f"--{whose}", *sorted(tmp_path.glob("*@night.*")), env=place)
+    assert [line for line in (done.stdout + done.stderr).splitlines() if "asdffs" in line] == []
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_units_of_the_system_run(tmp_path: Path, file: Path) -> None:
+    """The lines of the units, with what a configuration says, and what systemd gives them."""
+    folder, point = file.parent / "archive", tmp_path / "mnt"
+    folder.mkdir()
+    shutil.copy(file, folder / "a.asdf")
+    point.mkdir()
+    settings = {"FILE": folder, "MNT": point, "OPTIONS": "ro", "CATALOG": tmp_path / "c.db"}
+    environment = {**environment_in(tmp_path), "PATH": f"{shim(tmp_path / 'bin')}:{os.environ['PATH']}"}
+
+    def lines(unit: str, key: str) -> list[str]:
+        text = (ROOT / "packaging/system" / unit).read_text()
+        (line,) = re.findall(rf"^{key}=-?(.*)$", text, re.MULTILINE)
+        return [str(re.sub(r"\$\{(\w+)\}", lambda name: str(settings[name[1]]), word)) for word in line.split()]
+
+    done = run(*lines("asdffs-index@.service", "ExecStart"), env=environment)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/c.db: 1 file, 1 read\n")
+    with subprocess.Popen(lines("asdffs@.service", "ExecStart"), env=environment, stderr=subprocess.PIPE) as daemon:
+        until(lambda: os.path.ismount(point))
+        assert (point / "a.asdf.d/tree.yaml").exists()
+        assert run(*lines("asdffs@.service", "ExecStop"), env=environment).returncode == 0
+        assert daemon.wait(LIMIT) == 0
+    with subprocess.Popen(lines("asdffs@.service", "ExecStart"), env=environment, stderr=subprocess.PIPE) as daemon:
+        until(lambda: os.path.ismount(point))
+        daemon.kill()
+        daemon.wait()
+        assert run(*lines("asdffs@.service", "ExecStopPost"), env=environment).returncode == 0
+        assert not os.path.ismount(point)
 
 
 def test_options_that_users_of_other_file_systems_know(file: Path, tmp_path: Path) -> None:

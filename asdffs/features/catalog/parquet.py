@@ -7,7 +7,6 @@ block.  Each chunk of the catalogue becomes one part, and all parts of a table h
 
 from __future__ import annotations
 
-import datetime
 import importlib.util
 import io
 import json
@@ -26,6 +25,7 @@ from asdffs.features.catalog.sqlite import damage_told, shown
 from asdffs.features.catalog.store import Catalog
 from asdffs.storage.urls import RemoteOptions, is_remote
 from asdffs.tree.conditions import MISSING, Mark
+from asdffs.tree.lookups import json_scalar
 from asdffs.tree.paths import Path
 
 #: The largest number of columns for paths of the table of files.
@@ -178,9 +178,8 @@ def _text(value: Any) -> str | None:
     """Return a value as text: dates as in ISO 8601, and all but text in the form of JSON."""
     if value is None or value is MISSING or isinstance(value, Mark):
         return None
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value)
+    told = json_scalar(value)
+    return told.encode("utf-8", "replace").decode() if isinstance(told, str) else json.dumps(told)
 
 
 def _packed(table: dict[str, Any]) -> bytes:

@@ -7,7 +7,6 @@ import csv
 import datetime
 import json
 import logging
-import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,6 @@ from asdffs.cli.arguments import CATALOG, add_json, add_remote
 from asdffs.cli.printing import Rows, counted, on_one_line, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, failed
-from asdffs.cli.trees import as_yaml
 from asdffs.errors import UsageError
 from asdffs.features.catalog.commands.index import bring_up, indexed, tell_unread, way_here
 from asdffs.features.catalog.query import Match, find
@@ -25,6 +23,7 @@ from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
 from asdffs.features.catalog.walking import roots_of
 from asdffs.printable import numbered, printable
 from asdffs.tree.conditions import MISSING, parse_condition
+from asdffs.tree.lookups import json_scalar
 from asdffs.tree.paths import format_path, parse_paths
 
 #: The command that names the files whose footprint is not understood.
@@ -134,16 +133,12 @@ def _print_table(arguments: argparse.Namespace, names: Sequence[str], rows: Iter
 
 
 def _for_json(cell: Any) -> Any:
-    """Return a value as JSON has it; a missing one is null, a date and a number that is not finite are texts."""
+    """Return a value as JSON has it (``json_scalar``); a missing one is null."""
     if isinstance(cell, dict):
         return {key: _for_json(item) for key, item in cell.items()}
     if isinstance(cell, list):
         return list(map(_for_json, cell))
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return as_yaml(cell)
-    if isinstance(cell, datetime.date):
-        return cell.isoformat()
-    return None if cell is MISSING else cell
+    return None if cell is MISSING else json_scalar(cell)
 
 
 def _text(cell: Any) -> str:
