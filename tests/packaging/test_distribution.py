@@ -53,7 +53,8 @@ def names_in(built: Path, kind: str) -> set[str]:
 def test_the_wheel_is_complete(built: Path) -> None:
     names = names_in(built, "tree")
     shared = {name.partition("/share/")[2] for name in names if ".data/data/share/" in name}
-    assert shared == {f"man/man1/{name}" for name in pages()} | set(completions()) | {UNIT}
+    system = {f"systemd/system/{path.name}" for path in (ROOT / "packaging/system").iterdir()}
+    assert shared == {f"man/man1/{name}" for name in pages()} | set(completions()) | {UNIT} | system
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "asdffs").rglob("*.py")}
     assert names >= modules | {"asdffs/py.typed"}
     assert not any(name.startswith(("tests", "docs", "scripts", "setup")) for name in names)
