@@ -56,7 +56,8 @@ class Values:
 
         Raises ``InvalidTreeError``.
         """
-        from asdffs.tree.conditions import MISSING, holds
+        from asdffs.tree.comparing import MISSING
+        from asdffs.tree.conditions import holds
 
         def lookup(path: Path) -> Any:
             found = self.find(path)

@@ -38,7 +38,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import make_insertion, make_record
 from asdffs.storage.sidecars import journal_name
-from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
+from asdffs.tree.comparing import MISSING, Mark
+from asdffs.tree.conditions import holds, parse_condition
 from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import parse_path

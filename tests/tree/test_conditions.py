@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from asdffs.errors import InvalidTreeError, UsageError
-from asdffs.tree.conditions import MISSING, Mark, Pattern, holds, parse_condition
+from asdffs.tree.comparing import MISSING, Mark
+from asdffs.tree.conditions import holds, parse_condition
+from asdffs.tree.patterns import Pattern
 
 VALUES = {
     ("a",): 1,

@@ -1,8 +1,9 @@
 """The catalogue of many files: ``asdffs index`` fills it, ``asdffs find`` and ``asdffs.find`` search it.
 
 ``walking`` finds files, ``reading`` reads them in worker processes, ``indexing`` brings a catalogue up to date;
-``store`` is its tables, in a file of ``sqlite``, with ``chunks`` of values; ``query`` answers conditions; ``parquet``
-writes datasets.  Here are the functions for programs (``asdffs.find``) and for other commands (``set --where``).
+``store`` is its tables, which ``catalog`` asks, in a file of ``sqlite``, with ``chunks`` of values and ``cells`` of
+the sky; ``query`` answers conditions; ``parquet`` writes datasets.  Here are the functions for programs
+(``asdffs.find``) and for other commands (``set --where``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def find_files(
     from asdffs.features.catalog.query import find
     from asdffs.features.catalog.store import catalog_of, open_catalog
     from asdffs.features.catalog.walking import roots_of
-    from asdffs.tree.conditions import MISSING, parse_condition
+    from asdffs.tree.comparing import MISSING
+    from asdffs.tree.conditions import parse_condition
     from asdffs.tree.paths import parse_path
 
     path, roots = catalog_of(catalog), roots_of(places, gone=not fresh)

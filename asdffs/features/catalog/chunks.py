@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from enum import Flag, auto
 from typing import Any, Final, NamedTuple
 
-from asdffs.tree.conditions import MISSING, Mark
+from asdffs.tree.comparing import MISSING, Mark
 
 #: The most files in a chunk, and bytes of memory that its scalars may take before it ends with the next file.
 FILES: Final = 1000

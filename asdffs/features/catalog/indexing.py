@@ -21,9 +21,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.errors import InUseError, NotSupportedError, RemoteError, WorkerKilledError
+from asdffs.features.catalog.catalog import Catalog
 from asdffs.features.catalog.chunks import FILES, WEIGHT
 from asdffs.features.catalog.reading import Chunk, identity_of, read_chunk, unread_chunk
-from asdffs.features.catalog.store import Catalog
+from asdffs.features.catalog.store import WritableCatalog
 from asdffs.features.catalog.walking import Walk
 from asdffs.printable import numbered
 from asdffs.storage.changed_files import changed_files
@@ -88,7 +89,7 @@ class Way(NamedTuple):
 
 
 def update(
-    catalog: Catalog,
+    catalog: WritableCatalog,
     roots: Sequence[bytes],
     way: Way,
     note: Callable[[int, int], None],
@@ -143,7 +144,7 @@ def changed_since(catalog: Catalog, roots: Sequence[bytes]) -> list[bytes]:
     return found
 
 
-def _moved(catalog: Catalog, walk: Walk, known: dict[bytes, str], found: dict[bytes, str]) -> int:
+def _moved(catalog: WritableCatalog, walk: Walk, known: dict[bytes, str], found: dict[bytes, str]) -> int:
     """Give files that have another name now, with their directory or alone, that name; return how many these are.
 
     It is the same file if device, inode, size and mtime are, and nothing has the old name any more.  ``known`` has
@@ -302,7 +303,7 @@ def _failures(address: str) -> Iterator[None]:
 _HALF: Final = 0.5
 
 
-def compact(catalog: Catalog) -> int:
+def compact(catalog: WritableCatalog) -> int:
     """Join chunks that are at most half full, as many as fit into one; return how many were joined.
 
     One that is left over is packed by itself if at most half of its places are in use.  Each join is one transaction.

@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from asdffs import registry
 from asdffs.errors import NameExistsError, NotSupportedError, Remedy, RemoteError
+from asdffs.features.catalog.catalog import Catalog
 from asdffs.features.catalog.chunks import Kinds
 from asdffs.features.catalog.query import names_of
 from asdffs.features.catalog.sqlite import damage_told, shown
-from asdffs.features.catalog.store import Catalog
 from asdffs.storage.urls import RemoteOptions, is_remote
-from asdffs.tree.conditions import MISSING, Mark
+from asdffs.tree.comparing import MISSING, Mark
 from asdffs.tree.lookups import json_scalar
 from asdffs.tree.paths import Path
 

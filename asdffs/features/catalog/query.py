@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +17,16 @@ from typing import Any, Final, NamedTuple
 from asdffs.document.scanning import footprint_in
 from asdffs.errors import AsdffsError
 from asdffs.failures import Failure, attempt
+from asdffs.features.catalog.catalog import Catalog
 from asdffs.features.catalog.cells import ranges_meeting
-from asdffs.features.catalog.store import Catalog
 from asdffs.storage.urls import RemoteOptions
-from asdffs.tree.conditions import MISSING, Condition, Mark
+from asdffs.tree.comparing import MISSING, Mark
+from asdffs.tree.conditions import Condition
 from asdffs.tree.lookups import Values, plain
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.workflows.ahead import looks_at_texts
+
+logger = logging.getLogger(__name__)
 
 #: The most steps of a path that may be a key or a number of an item; each of them doubles the names to look up.
 _MOST_NUMBERS: Final = 6
@@ -70,6 +74,7 @@ def find(
         holds = condition is None or values.hold(condition, functools.partial(footprint_in, text))
         return [_value(values, path) for path in wanted] if holds else None
 
+    logger.info("%s: %d files are read, of which it does not know enough", catalog.path, len(unsure))
     for done, (name, work) in enumerate(looks_at_texts(unsure, remote or RemoteOptions(), look)):
         note(done, len(unsure))
         found = attempt(work)
@@ -83,7 +88,11 @@ def find(
 def candidates(
     catalog: Catalog, condition: Condition | None, roots: Sequence[bytes], wanted: Sequence[Path] = ()
 ) -> Iterator[Match]:
-    """Yield the files below ``roots`` for which ``condition`` holds, or may hold; see ``find``."""
+    """Yield the files below ``roots`` for which ``condition`` holds, or may hold; see ``find``.
+
+    What was looked at for this is logged.
+    """
+    chunks = columns = 0
     chunks_with = functools.cache(catalog.chunks_with)
     circles = condition.circles if condition is not None else ()
     footprints = catalog.footprints(ranges_meeting(circles)) if circles else {}
@@ -96,6 +105,9 @@ def candidates(
             row = [column[place] for column in values]
             certain = held[place] is True and (not row or not any(isinstance(value, Mark) for value in row))
             yield Match(path, row, certain)
+        chunks, columns = chunks + 1, columns + here.read
+    near = f", {sum(map(len, footprints.values()))} footprints nearby" if circles else ""
+    logger.info("%s: %d columns were read of %d pieces%s", catalog.path, columns, chunks, near)
 
 
 _path: Final = operator.attrgetter("path")
@@ -110,7 +122,7 @@ class _Columns:
     """The values of the ``count`` files of a chunk at each path, and what the catalogue does not know of them.
 
     ``chunks_with``: as of ``Catalog``.  ``placed``: the footprints, by the place of their file, that may be on the
-    part of the sky in question.  See ``conditions.Columns``.
+    part of the sky in question.  ``read``: how many columns were read.  See ``conditions.Columns``.
     """
 
     def __init__(
@@ -127,6 +139,7 @@ class _Columns:
         self._chunks_with = chunks_with
         self._placed = placed
         self._known: dict[Path, list[Any]] = {}
+        self.read = 0
 
     def __call__(self, path: Path) -> list[Any]:
         found = self._known.get(path)
@@ -141,6 +154,7 @@ class _Columns:
         """Return the values at ``path``, and ``UNKNOWN`` where there may be one all the same."""
         there = [name for name in names_of(path) if self._chunk in self._chunks_with(name)]
         columns = [self._catalog.column(name, self._chunk, self._count) for name in there]
+        self.read += len(columns)
         found = columns[0] if columns else [MISSING] * self._count
         for more in columns[1:]:
             _fill(found, more)

@@ -26,7 +26,7 @@ from asdffs.format.text import standard_version
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import ReadBackend, ReadFolder, RemoteFile
 from asdffs.storage.urls import is_remote
-from asdffs.tree.conditions import Mark
+from asdffs.tree.comparing import Mark
 from asdffs.tree.paths import format_path
 from asdffs.workflows.ahead import read_ahead
 

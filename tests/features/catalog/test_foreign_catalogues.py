@@ -28,7 +28,7 @@ from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.parquet import export
 from asdffs.features.catalog.query import candidates
 from asdffs.features.catalog.sqlite import _SCHEMA, _SCHEMA_3
-from asdffs.features.catalog.store import Catalog, open_catalog
+from asdffs.features.catalog.store import WritableCatalog, open_catalog
 from asdffs.tree.conditions import parse_condition
 
 Call = Callable[..., Done]
@@ -316,16 +316,16 @@ def test_a_mutant_of_a_catalogue_is_refused_or_harmless(tmp_path: Path, call: Ca
     raw, chance = good.read_bytes(), random.Random(7)
     condition = parse_condition("value > 0 and own.a == 1 or not exists own.b")
 
-    def look(catalog: Catalog) -> None:
+    def look(catalog: WritableCatalog) -> None:
         list(candidates(catalog, condition, [], [("own", "b", 0)]))
         export(catalog, [], Nowhere())
         for _ in catalog.select("SELECT * FROM scalar")[1]:
             pass
 
-    def merge(catalog: Catalog) -> None:
+    def merge(catalog: WritableCatalog) -> None:
         catalog.merge(str(mutant))
 
-    def update(catalog: Catalog) -> None:
+    def update(catalog: WritableCatalog) -> None:
         os.utime(folder / "2.asdf")
         indexing.update(catalog, [os.fsencode(folder)], indexing.Way(1), lambda done, total: None)
 

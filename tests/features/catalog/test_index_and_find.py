@@ -29,7 +29,8 @@ from asdffs.document.scanning import read_text
 from asdffs.features.catalog import chunks
 from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.store import open_catalog
-from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
+from asdffs.tree.comparing import MISSING, Mark
+from asdffs.tree.conditions import holds, parse_condition
 from asdffs.tree.lookups import Values
 
 Call = Callable[..., Done]

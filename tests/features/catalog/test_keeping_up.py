@@ -14,7 +14,7 @@ from support.mounts import environment_in, mounted
 from support.samples import odd_file
 
 import asdffs
-from asdffs.features.catalog.store import Catalog
+from asdffs.features.catalog.store import WritableCatalog
 from asdffs.storage import changed_files
 
 Call = Callable[..., Done]
@@ -106,7 +106,7 @@ def test_a_directory_that_cannot_be_read_is_not_moved(
     """What is known of its files stays, whatever else has their numbers."""
     index(data)
     moved: list[bytes] = []
-    monkeypatch.setattr(Catalog, "move", lambda self, path, new, identity: bool(moved.append(path)))
+    monkeypatch.setattr(WritableCatalog, "move", lambda self, path, new, identity: bool(moved.append(path)))
     os.link(data / "one/a.asdf", data / "two/a.asdf")
     real = os.scandir
 

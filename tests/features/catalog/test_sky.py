@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -195,3 +196,14 @@ def test_cells_never_leave_out_what_a_circle_meets() -> None:
             assert any(first <= cell <= last for first, last in cells.ranges_meeting([circle]) for cell in here), (
                 number
             )
+
+
+def test_what_was_looked_at_is_told(survey: dict[str, str], tmp_path: Path, call: Call) -> None:
+    assert call("index", "--catalog", tmp_path / "c.db", tmp_path / "survey").code == 0
+    done = call("find", "-v", "--catalog", tmp_path / "c.db", "contains(0, 90) and meta.n < 50")
+    near, columns = (re.search(rf"(\d+) {what}", done.err) for what in ("footprints nearby", "columns were read"))
+    assert near is not None
+    assert columns is not None
+    assert 0 < int(near[1]) < len(survey) / 3
+    assert int(columns[1]) == 1
+    assert "0 files are read, of which it does not know enough" in done.err

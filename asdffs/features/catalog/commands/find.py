@@ -17,12 +17,14 @@ from asdffs.cli.printing import Rows, counted, on_one_line, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, failed
 from asdffs.errors import UsageError
+from asdffs.features.catalog.catalog import Catalog
 from asdffs.features.catalog.commands.index import bring_up, indexed, tell_unread, way_here
 from asdffs.features.catalog.query import Match, find
-from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
+from asdffs.features.catalog.store import catalog_of, open_catalog
 from asdffs.features.catalog.walking import roots_of
 from asdffs.printable import numbered, printable
-from asdffs.tree.conditions import MISSING, parse_condition
+from asdffs.tree.comparing import MISSING
+from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import json_scalar
 from asdffs.tree.paths import format_path, parse_paths
 

@@ -17,9 +17,10 @@ from asdffs.cli.printing import counted, say_or_json
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode
 from asdffs.errors import AsdffsError, MissingFileError, UsageError
+from asdffs.features.catalog.catalog import Catalog
 from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, changed_since, update, writing
 from asdffs.features.catalog.parquet import Choice, export, sink_at
-from asdffs.features.catalog.store import Catalog, catalog_of, open_catalog
+from asdffs.features.catalog.store import catalog_of, open_catalog
 from asdffs.features.catalog.walking import roots_of
 from asdffs.printable import numbered
 from asdffs.storage.urls import is_remote
