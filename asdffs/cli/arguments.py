@@ -166,9 +166,8 @@ _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and saf
 _EPILOG = """\
 asdffs COMMAND --help: options and examples; asdffs --version: of asdffs and libfuse
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
-exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no such file;
-  4 not an ASDF file or catalogue, or damaged; 5 in use, or the mount is busy; 6 cannot be mounted;
-  7 an edit was rejected and kept; 8 could not be read or written; 9 check found only warnings
+exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no such file; 4 damaged,
+  or not ASDF; 5 in use; 6 cannot be mounted; 7 an edit was kept; 8 not read or written; 9 warnings
 """
 
 #: The order of commands in the help; those of other packages come last.

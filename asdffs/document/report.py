@@ -8,6 +8,7 @@ operation may be reported from any thread.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import time
@@ -201,6 +202,22 @@ class Report:
     def fail(self, error: Exception) -> None:
         """Note that the file could not be finished, and why."""
         self.failures.append(self.tell(error))
+
+
+#: Bytes of the counters in ``status.json``, whatever their numbers are.
+_COUNTERS: Final = 2048
+
+
+def status_text(facts: dict[str, Any]) -> bytes:
+    """Return ``facts`` as the text of ``status.json``.
+
+    Its size does not depend on the ``counters`` in it: if it did, tar(1) and rsync(1) would say that the file changed
+    while they read it.
+    """
+    counters = json.dumps(facts["counters"]) if "counters" in facts else "{}"
+    steady = json.dumps({key: value for key, value in facts.items() if key != "counters"}, indent=2)
+    begin = steady.removesuffix("\n}")
+    return f'{begin},\n  "counters": {counters.ljust(_COUNTERS)}\n}}\n'.encode()
 
 
 def raise_outcome(path: str, outcome: Outcome) -> None:

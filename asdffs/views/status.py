@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from asdffs.document.arrays.index import find_unshown
 from asdffs.document.document import Document
+from asdffs.document.report import status_text
 from asdffs.storage.backend import Extent
 from asdffs.views.base import Options, RenderedFile, View, ViewDirectory, ViewFile
 
@@ -25,8 +27,15 @@ class StatusFile(RenderedFile):
 
     def render(self) -> bytes:
         """Return one JSON object; docs/semantics.md lists its keys."""
+        return status_text(self._facts())
+
+    def steady(self) -> bytes:
+        """Return all but the counters."""
+        return status_text({**self._facts(), "counters": {}})
+
+    def _facts(self) -> dict[str, Any]:
         document, report = self._document, self._document.report
-        status = {
+        status: dict[str, Any] = {
             "file": document.path,
             "writable": document.writable,
             "size": document.layout.size,
@@ -48,7 +57,7 @@ class StatusFile(RenderedFile):
         requests = document.requests()
         if requests is not None:
             status["remote"] = requests
-        return json.dumps(status, indent=2).encode() + b"\n"
+        return status
 
 
 class ErrorFile(RenderedFile):

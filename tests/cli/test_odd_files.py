@@ -17,7 +17,7 @@ from asdffs.cli.arguments import command_names
 from asdffs.printable import printable
 
 #: Commands that are about no file, serve until they are ended, or are about a mount.
-OTHERS = {"mount", "view", "ls", "cache", "doctor"}
+OTHERS = {"mount", "view", "ls", "cache", "doctor", "help"}
 #: What may be wrong with a whole file is the output of ``check``, and a row of ``index``.
 QUIET = {"check", "daf", "index", "find"}
 

@@ -42,7 +42,7 @@ find --catalog c.db --json --columns v,w,z v; find --catalog c.db -0 v; rename v
 edit {x}; recover {x}; block {x} 0; block {x} 9; show {x}; show {x} w; show {x} text; repack {x};
 repack {x} x.asdf; upgrade {x} x.asdf; implode {x} new; watch --once parts {x}; daf check {x};
 daf unpack {x} new; daf pack {x} new; mount {x} nope{x}; mount {x} {x}; umount {x};
-view --port 99999 {x}; cache; ls; doctor
+view --port 99999 {x}; cache; ls; doctor; help {x}
 """
 #: Of a terminal's table: rich has the styles, and no operating system command.
 COMMANDS = [

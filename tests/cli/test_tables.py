@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +130,18 @@ def test_bad_command_lines(tmp_path: Path, arguments: list[str], code: int) -> N
     assert done.returncode == code
     assert done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_help_opens_the_manual_page_of_this_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, where man is; the pages are below the prefix of the environment."""
+    page = tmp_path / "share/man/man1/asdffs-repack.1"
+    page.parent.mkdir(parents=True)
+    page.write_text(".TH ASDFFS-REPACK 1\n")
+    run: list[object] = []
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(os, "execv", lambda program, words: run.extend((Path(program).name, *words)))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert main(["help", "repack"]) == 0
+    assert run == ["man", "man", "-l", str(page)]
+    assert main(["help", "nothing"]) == 2

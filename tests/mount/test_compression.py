@@ -222,8 +222,12 @@ def big_file(path: Path, size: int) -> None:
 
 def spooled(mount: Mounted, spool: Path) -> list[int]:
     """Bytes of each file that the daemon has in its spool."""
-    fds = [f"/proc/{mount.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{mount.pid}/fd")]
-    return [os.stat(fd).st_blocks * 512 for fd in fds if os.readlink(fd).startswith(str(spool))]
+    found = []
+    for fd in os.listdir(f"/proc/{mount.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it was closed just now
+            if os.readlink(place := f"/proc/{mount.pid}/fd/{fd}").startswith(str(spool)):
+                found.append(os.stat(place).st_blocks * 512)
+    return found
 
 
 @pytest.mark.long

@@ -113,7 +113,9 @@ def set_attribute(file: Path, name: str, value: object) -> subprocess.CompletedP
 
 def environment_in(folder: Path) -> dict[str, str]:
     """The environment of a test: state and editors' files in its own folder."""
-    return {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder), "PYTHONPATH": str(_ROOT)}
+    cache = folder.parent / f".cache-{folder.name}"  # not in it: many tests look at what is beside a file
+    own = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(cache), "HOME": str(folder)}
+    return {**os.environ, **own, "PYTHONPATH": str(_ROOT)}
 
 
 @contextlib.contextmanager

@@ -7,12 +7,11 @@ one of a file has, as far as they have a meaning for a directory, and ``document
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from asdffs.document.report import Outcome
+from asdffs.document.report import Outcome, status_text
 from asdffs.document.saves.history import Places
 from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.features.archive.documents import OpenDocuments
@@ -32,15 +31,30 @@ _OFF: Final = {"passthrough": "off"}
 _MOST: Final = 1000
 
 
-class _Text(RenderedFile):
-    """A file with the text that ``make()`` returns."""
+class _StatusFile(RenderedFile):
+    """``status.json``, with the facts that ``look()`` returns."""
 
-    def __init__(self, make: Callable[[], str]) -> None:
-        self._make = make
+    def __init__(self, look: Callable[[], dict[str, Any]]) -> None:
+        self._look = look
 
     def render(self) -> bytes:
         """See ``RenderedFile``."""
-        return os.fsencode(self._make())
+        return status_text(self._look())
+
+    def steady(self) -> bytes:
+        """Return all but the counters."""
+        return status_text({**self._look(), "counters": {}})
+
+
+class _ErrorFile(RenderedFile):
+    """``error``: the last refusal."""
+
+    def __init__(self, documents: OpenDocuments) -> None:
+        self._documents = documents
+
+    def render(self) -> bytes:
+        """See ``RenderedFile``."""
+        return os.fsencode(f"{self._documents.error}\n" if self._documents.error else "")
 
 
 class ArchiveStatus(ViewDirectory):
@@ -50,8 +64,8 @@ class ArchiveStatus(ViewDirectory):
         self._documents = documents
         self._facts = facts
         self._children: dict[str, ViewFile | ViewDirectory] = {
-            "status.json": _Text(self._status),
-            "error": _Text(lambda: f"{documents.error}\n" if documents.error else ""),
+            "status.json": _StatusFile(self._status),
+            "error": _ErrorFile(documents),
         }
 
     def names(self) -> Iterator[str]:
@@ -62,11 +76,11 @@ class ArchiveStatus(ViewDirectory):
         """See ``ViewDirectory``.  Raises ``KeyError``."""
         return self._children[name]
 
-    def _status(self) -> str:
+    def _status(self) -> dict[str, Any]:
         opened = self._documents.open_now()
         told = opened[-_MOST:]
         outcome = self._documents.outcome
-        status = {
+        return {
             **self._facts(),
             "open": len(opened),
             "error": self._documents.error,
@@ -75,7 +89,6 @@ class ArchiveStatus(ViewDirectory):
             "failures": outcome.failures,
             "documents": [_facts_of(vfs) for vfs in told],
         }
-        return json.dumps(status, indent=2) + "\n"
 
 
 def _facts_of(vfs: Vfs) -> dict[str, Any]:

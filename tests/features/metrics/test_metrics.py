@@ -186,3 +186,23 @@ def test_the_age_of_the_oldest_request_that_others_answer() -> None:
         loop._answering[thread] = RequestBuffer()
         loop._answering[thread].since = time.monotonic() - age
     assert 40 <= loop.oldest < 60
+
+
+@pytest.mark.mount
+@pytest.mark.parametrize("kind", ["file", "archive"])
+def test_regression_counters_made_status_json_change_while_it_was_read(folder: Path, kind: str) -> None:
+    """By size or time, which tar(1) takes for a change.  Each open has the numbers of that moment."""
+    with mounted(folder if kind == "archive" else folder / "a.asdf") as mount:
+        status = mount.point / ".asdffs/status.json"
+        before, seen = status.stat(), []
+        for _ in range(3):
+            seen.append(mount.status["counters"]["requests"]["OPEN"])  # type: ignore[index]
+            (mount.point / ("a.asdf" if kind == "archive" else "tree.yaml")).read_bytes()
+        after = status.stat()
+        assert (after.st_size, after.st_mtime_ns, after.st_ctime_ns) == (
+            before.st_size,
+            before.st_mtime_ns,
+            before.st_ctime_ns,
+        )
+        assert seen == sorted({*seen})
+        assert len({*seen}) == 3
