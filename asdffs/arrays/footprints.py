@@ -21,6 +21,13 @@ UNKNOWN: Final = "?"
 _REGION: Final = re.compile(r"(?:.*\.)?s_region", re.IGNORECASE)
 _CTYPE: Final = re.compile(r"((?:.*\.)?)wcsinfo\.ctype1")
 _GWCS: Final = re.compile(r"(?:.*\.)?wcs\.steps")
+#: Keywords of a wcsinfo, and their values with which the outline is right; a keyword may be missing.
+_UNDERSTOOD: Final = {
+    **dict.fromkeys(("cunit1", "cunit2"), ("DEG",)),
+    "lonpole": ("180", "180.0"),
+    "radesys": ("ICRS", "FK5"),
+    "equinox": ("2000", "2000.0"),
+}
 #: The corners of an image, in halves of its lengths.
 _CORNERS: Final = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
@@ -31,13 +38,21 @@ def footprint_of(found: Scalars) -> str:
     regions = {value: None for path, value in values.items() if _REGION.fullmatch(path) and isinstance(value, str)}
     try:
         if regions:
-            return text_of([shape for text in regions for shape in parse_region(text)])
+            return _checked(text_of([shape for text in regions for shape in parse_region(text)]))
         for place in filter(None, map(_CTYPE.fullmatch, values)):
             beside = place[1].removesuffix("meta.")
-            return _of_wcsinfo(values, f"{place[1]}wcsinfo.", _shape_of(found, f"{beside}data"))
-    except ValueError as err:
+            return _checked(_of_wcsinfo(values, f"{place[1]}wcsinfo.", _shape_of(found, f"{beside}data")))
+    except (ValueError, OverflowError) as err:
         return f"{UNKNOWN} {'s_region' if regions else 'wcsinfo'}: {err}"
-    return f"{UNKNOWN} it has a gwcs and no s_region" if any(map(_GWCS.fullmatch, found.full)) else ""
+    if any(map(_GWCS.fullmatch, found.full)):
+        return f"{UNKNOWN} it has a gwcs and no s_region"
+    return f"{UNKNOWN} it has more values than are kept" if "." in found.left_out else ""
+
+
+def _checked(text: str) -> str:
+    """Return a footprint that can be read again, although its numbers were rounded.  Raises ``ValueError``."""
+    parse_region(text)
+    return text
 
 
 def _shape_of(found: Scalars, path: str) -> tuple[int, ...]:
@@ -57,6 +72,10 @@ def _of_wcsinfo(values: Mapping[str, Any], lead: str, shape: tuple[int, ...]) ->
         value = values.get(lead + name, otherwise)
         return float(value) if isinstance(value, (int, float)) else _refuse(f"it has no number {name}")
 
+    for name, known in _UNDERSTOOD.items():
+        stated = values.get(lead + name)
+        if stated is not None and str(stated).upper() not in known:
+            _refuse(f"{name} {str(stated)[:60]} is not known here")
     kinds = [str(values.get(f"{lead}ctype{n}")).upper() for n in (1, 2)]
     if kinds != ["RA---TAN", "DEC--TAN"]:
         _refuse(f"{', '.join(kinds)[:60]} is not known here")

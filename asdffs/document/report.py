@@ -8,7 +8,6 @@ operation may be reported from any thread.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import time
@@ -214,6 +213,8 @@ def status_text(facts: dict[str, Any]) -> bytes:
     Its size does not depend on the ``counters`` in it: if it did, tar(1) and rsync(1) would say that the file changed
     while they read it.
     """
+    import json  # commands have no use for it
+
     counters = json.dumps(facts["counters"]) if "counters" in facts else "{}"
     steady = json.dumps({key: value for key, value in facts.items() if key != "counters"}, indent=2)
     begin = steady.removesuffix("\n}")

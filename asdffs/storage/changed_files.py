@@ -1,7 +1,8 @@
 """The names of the files that asdffs changed lately, for this user: what catalogues look at again before they answer.
 
-They are in one file of the cache, each ended by a NUL, the last ones at the end.  It is a hint: a name that
-is missing, because the disk was full or there were too many, costs an answer that the next index corrects.
+They are in one file of the cache, each ended by a NUL, the last ones at the end.  It is a hint: a name that is
+missing, because the disk was full or there were too many, costs an answer that the next index corrects.  So nothing
+here waits for anybody: a save must not.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def note_changed(path: str) -> None:
     """Note that this process changed the file at ``path``, which is absolute.  Raises nothing."""
     try:
         with _opened() as fd:
-            os.write(fd, os.fsencode(path) + b"\0")
+            os.write(fd, os.fsencode(path) + b"\0")  # at the end, whoever else writes
             if os.fstat(fd).st_size > _MOST:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 names = dict.fromkeys(os.pread(fd, 2 * _MOST, 0).split(b"\0")[-1:0:-1])  # the last first, each once
                 kept = b"\0".join(reversed(list(filter(None, names))))[-_KEPT:].partition(b"\0")[2]
                 os.ftruncate(fd, 0)
@@ -49,7 +51,7 @@ def changed_files() -> list[bytes]:
 
 @contextlib.contextmanager
 def _opened() -> Iterator[int]:
-    """Open the file with the names for this process alone.  Raises ``OSError``, ``MountError``."""
+    """Open the file with the names.  Raises ``OSError``, ``MountError``."""
     folder = cache_folder()
     os.makedirs(folder, mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -57,7 +59,6 @@ def _opened() -> Iterator[int]:
     try:
         if os.fstat(fd).st_uid != os.geteuid():
             raise MountError("belongs to somebody else", path=folder)
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield fd
     finally:
         os.close(fd)

@@ -19,6 +19,7 @@ from typing import Final
 from asdffs import interrupts
 from asdffs.errors import LockedError, NameExistsError, Remedy, StorageError
 from asdffs.storage.backend import Folder, WriteBackend
+from asdffs.storage.changed_files import note_changed
 from asdffs.storage.sidecars import create_temporary, temporary_prefix
 
 _SUFFIX: Final = ".tmp"
@@ -66,6 +67,7 @@ def write_over(
             return folder.replace(backend, name)
 
         _write(folder, name, fill, finish, durable=True)
+        note_changed(folder.path(name))
     finally:
         old.close()
 

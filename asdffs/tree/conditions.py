@@ -176,10 +176,14 @@ class _Place:
         return (self.circle,)
 
     def holds_each(self, columns: Columns) -> list[bool | None]:
-        return [
-            bool(text) and text[0].isalpha() and meets(parse_region(text), self.circle)
-            for text in columns.footprints()
-        ]
+        return [self._meets(text) if text[:1].isalpha() else False for text in columns.footprints()]
+
+    def _meets(self, footprint: str) -> bool | None:
+        """Return whether a footprint meets the circle; None if it is none, as in a damaged catalogue."""
+        try:
+            return meets(parse_region(footprint), self.circle)
+        except ValueError:
+            return None
 
 
 class _Parser:

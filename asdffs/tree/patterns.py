@@ -21,7 +21,9 @@ TOO_SLOW: Final = f"to search this text takes more than {SEARCH:g} s; write a pa
 #: Characters without which a pattern matches in one way only.
 _REPEATS: Final = frozenset("*+?{")
 #: The pieces of a pattern without groups: an escape, a set, a quantifier, one character.
-_PIECES: Final = re.compile(r"(?s)\\(?P<escaped>.)|\[\^?\]?[^\]]*\]|(?P<repeat>[*?]|\{[^}]*\}?)|(?P<one>.)")
+_PIECES: Final = re.compile(r"(?s)\\(?P<escaped>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<repeat>[*?]|\{[^}]*\}?)|(?P<one>.)")
+#: What begins an escape that is longer than one character.
+_NUMBERED: Final = frozenset("0123456789xuUN")
 #: Characters that a match may have in another form than the text of the tree: spaces may be folded, a quote doubled.
 _CHANGED: Final = re.compile(r"[\s']")
 
@@ -29,12 +31,12 @@ _CHANGED: Final = re.compile(r"[\s']")
 def required(pattern: str) -> str:
     """Return characters, one after the other, that every match of the regular expression has; empty if none is known.
 
-    Patterns with alternatives or groups have none.
+    Patterns with alternatives, groups, or characters by their numbers have none.
     """
     found, now = [""], ""
     for piece in _PIECES.finditer(pattern):
         escaped, one = piece["escaped"], piece["one"]
-        if one in ("|", "("):
+        if one in ("|", "(", "[") or (escaped is not None and escaped in _NUMBERED):
             return ""
         plain = one if one is not None and one not in ".^$+" else None
         if escaped is not None and not escaped.isalnum():

@@ -20,7 +20,9 @@ Vector = tuple[float, float, float]
 #: Frames that are ICRS, but for less than 0.1 arc seconds, and words that say from where one looks.
 _FRAMES: Final = frozenset({"ICRS", "FK5", "J2000", "UNKNOWNFRAME"})
 _WHENCE: Final = frozenset({"TOPOCENTER", "GEOCENTER", "BARYCENTER", "HELIOCENTER", "UNKNOWNREFPOS", "SPHERICAL2"})
-_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER: Final = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+#: Characters of the longest region.
+_LONGEST: Final = 1 << 16
 #: Radians that rounding may cost.
 _ROUNDING: Final = 1e-12
 
@@ -102,9 +104,11 @@ def angle(one: Vector, other: Vector) -> float:
     return math.atan2(math.hypot(*_cross(one, other)), _dot(one, other))
 
 
-@functools.lru_cache(maxsize=1 << 10)
+@functools.lru_cache(maxsize=1 << 8)
 def parse_region(text: str) -> Region:
     """Return the region that ``text`` describes.  Raises ``ValueError`` with the reason if it is not understood."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} characters")
     words = re.sub(r"[(),]", " ", text).split()
     found: list[Circle | Polygon] = []
     at = 0
@@ -158,7 +162,7 @@ def meets(region: Region, circle: Circle) -> bool:
 
 
 def _written(point: Vector) -> str:
-    return "{:.12g} {:.12g}".format(*coordinates_of(point))
+    return "{:.14g} {:.14g}".format(*coordinates_of(point))
 
 
 def _to_side(point: Vector, one: Vector, other: Vector) -> float:

@@ -10,6 +10,8 @@ from typing import Final
 from asdffs.cli.arguments import command_names, make_parsers
 from asdffs.errors import UsageError
 
+#: Other words for commands, as ``main`` takes them.
+_ALIASES: Final = {"unmount": "umount"}
 SUMMARY: Final = "show the manual page of a command"
 
 
@@ -26,7 +28,7 @@ Without man, or in a pipe, it prints the help.
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the manual page that this installation has of the command, or print the help.  Raises ``UsageError``."""
-    name, names = arguments.about, command_names()
+    name, names = _ALIASES.get(arguments.about, arguments.about), command_names()
     if name and name not in names:
         raise UsageError(f"there is no command {name!r}; 'asdffs help' lists them")
     page = os.path.join(sys.prefix, "share/man/man1", f"asdffs-{name}.1" if name else "asdffs.1")

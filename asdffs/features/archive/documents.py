@@ -48,6 +48,8 @@ _LOOKS: Final = 4
 _MEMORY: Final = 128 << 20
 _DOCUMENT: Final = 256 << 10
 _TEXT: Final = 8
+#: So many stay open whatever they weigh: to read a large tree again for each request would cost more.
+_FEWEST: Final = 8
 #: A document takes about four file descriptors; half of them stay for what is in documents.
 _DESCRIPTORS: Final = 8
 #: After how many closed documents the cyclic garbage collector runs.  A document is a cycle of objects, half a MiB of
@@ -207,7 +209,8 @@ class OpenDocuments:
         """Return whether more documents are open than should stay."""
         limit = descriptor_limit() // _DESCRIPTORS
         most = limit if self._most is None else min(self._most, limit)
-        return len(self._entries) > most or (self._most is None and self._weight > _MEMORY)
+        heavy = self._most is None and self._weight > _MEMORY and len(self._entries) > _FEWEST
+        return len(self._entries) > most or heavy
 
     def note_refusal(self, sentence: str) -> None:
         """See ``areas.Documents``."""

@@ -41,7 +41,7 @@ def find_files(
         with open_catalog(path, writable=True) as opened:
             update(opened, roots, Way(1), lambda done, total: None)
     else:
-        bring_up(path, roots)
+        bring_up(path, roots, Way(1))
     with open_catalog(path, writable=False) as opened:
         found = find(opened, None if condition is None else parse_condition(condition), roots, wanted)
     for name, err in found.failures:

@@ -145,27 +145,23 @@ def changed_since(catalog: Catalog, roots: Sequence[bytes]) -> list[bytes]:
 
 
 def _moved(catalog: WritableCatalog, walk: Walk, known: dict[bytes, str], found: dict[bytes, str]) -> int:
-    """Give files that have another name now, with their directory or alone, that name; return how many these are.
+    """Give the files of renamed directories their new names; return how many these are.
 
-    It is the same file if device, inode, size and mtime are, and nothing has the old name any more.  ``known`` has
-    the new names afterwards.
+    It is the same file if its whole identity is the same, ctime included: an inode that is used again, and a mtime
+    that was put back, do not make another file the same one.  The rename of a file itself changes its ctime, so it is
+    read again.  ``known`` has the new names afterwards.
     """
-    gone = {_without_ctime(identity): path for path, identity in known.items() if path not in found and identity}
+    gone = {identity: path for path, identity in known.items() if path not in found and identity}
     count = 0
     for path, identity in found.items() if gone else ():
-        old = gone.get(_without_ctime(identity)) if path not in known else None
+        old = gone.get(identity) if path not in known else None
         if old is None or not walk.is_gone(old, known[old], forget=True):
             continue
         if catalog.move(old, path, identity):
-            del gone[_without_ctime(identity)], known[old]
+            del gone[identity], known[old]
             known[path] = identity
             count += 1
     return count
-
-
-def _without_ctime(identity: str) -> str:
-    """Return an identity without its last fact, which a rename of the file changes."""
-    return identity.rpartition(":")[0]
 
 
 def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:

@@ -32,7 +32,7 @@ class Walk:
     now.  Directories in which a mount of asdffs shows files once more are left out, and names that begin with a
     dot, such as ``.snapshot``.
 
-    ``remote``: settings for URLs.  ``excluded``: patterns of file names, or of paths below a root, that are left out.
+    ``remote``: settings for URLs.  ``excluded``: patterns of names, or of the last names of paths, that are left out.
     ``absent``: the roots that are not there.
     """
 
@@ -42,7 +42,8 @@ class Walk:
         self.absent = set[bytes]()
         self._roots = roots
         self._remote = remote or RemoteOptions()
-        self._excluded = re.compile("|".join(map(fnmatch.translate, excluded))) if excluded else None
+        patterns = [fnmatch.translate(f"{lead}{one}") for one in excluded for lead in ("", "*/")]
+        self._excluded = re.compile("|".join(patterns)) if excluded else None
         self._unread = set[bytes]()
         self._vacant = set[bytes]()
         self._empty = dict[bytes, str]()
@@ -86,7 +87,9 @@ class Walk:
             return
         prefix = Prefix(os.fsdecode(root), self._remote)
         for name, version in prefix.objects():
-            if name.lower().endswith(FILE_ENDINGS) and not self._is_left_out(name):
+            steps = name.split("/")
+            above = ("/".join(steps[: count + 1]) for count in range(len(steps)))
+            if name.lower().endswith(FILE_ENDINGS) and not any(map(self._is_left_out, above)):
                 yield os.fsencode(prefix.url_of(name)), version_of(version)
 
     def _local_files(self, root: bytes) -> Iterator[tuple[bytes, str]]:
@@ -107,24 +110,20 @@ class Walk:
         while waiting:
             place = waiting.pop()
             below = f"{place}/" if place else ""
-            for name, found in self._entries(folder, place, below):
+            for name, found in self._entries(folder, place):
                 if found is None:
                     waiting.append(below + name)
                 elif stat.S_ISREG(found.st_mode):
                     yield os.fsencode(folder.path(below + name)), identity_of(found)
 
     def _is_left_out(self, path: str) -> bool:
-        """Return whether a name is hidden or excluded.  ``path``: below a root."""
-        name = path.rpartition("/")[2]
-        if name.startswith("."):
+        """Return whether what is at a path is hidden or excluded."""
+        if path.rpartition("/")[2].startswith("."):
             return True
-        return self._excluded is not None and any(map(self._excluded.fullmatch, (name, path)))
+        return self._excluded is not None and self._excluded.fullmatch(path) is not None
 
-    def _entries(self, root: FileFolder, place: str, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to.
-
-        ``below``: what comes before the names in paths below the root.
-        """
+    def _entries(self, root: FileFolder, place: str) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""
         whole = os.fsencode(root.path(place).rstrip("/"))
         try:
             # The path may lead elsewhere by now, but only names come from there: all else is asked by the descriptor.
@@ -135,11 +134,17 @@ class Walk:
                 again = self._shown_again(found, whole, fd)
                 for entry in found:
                     name = os.fsdecode(entry.name)
-                    if entry.is_dir(follow_symlinks=False):
-                        if entry.path not in again and not self._is_left_out(below + name):
-                            yield name, None
-                    elif name.lower().endswith(FILE_ENDINGS) and not self._is_left_out(below + name):
+                    is_directory = entry.is_dir(follow_symlinks=False)
+                    if not is_directory and not name.lower().endswith(FILE_ENDINGS):
+                        continue
+                    if name.startswith("."):
+                        continue
+                    if self._is_left_out(os.fsdecode(entry.path)):
+                        self._vacant.discard(os.fsencode(root.directory))  # something is there
+                    elif not is_directory:
                         yield from self._followed(name, entry.path, fd)
+                    elif entry.path not in again:
+                        yield name, None
         except OSError as err:
             self._miss(whole, err)
 

@@ -28,6 +28,8 @@ _LONGEST: Final = 68
 _CONTINUED: Final = 67
 #: The most characters of a unit, which must fit a card with its comment.
 _UNIT: Final = 45
+#: A keyword that leaves a text its whole room.
+_KEYWORD: Final = re.compile(r"[A-Z0-9_-]{1,8}")
 _UNITS: Final = re.compile(r"BUNIT|TUNIT\d+")
 
 
@@ -42,8 +44,8 @@ def room_for(cards: Iterable[Card]) -> int:
 
 
 def is_counted(cards: Iterable[Card]) -> bool:
-    """Return whether ``room_for`` is exact: no text is so long that it is continued."""
-    return all(card[0] in _COMMENTARY or _room(card) == 1 for card in cards)
+    """Return whether ``room_for`` is exact: no text is continued, as one after a long keyword (HIERARCH) may be."""
+    return all(card[0] in _COMMENTARY or (_KEYWORD.fullmatch(card[0]) and _room(card) == 1) for card in cards)
 
 
 def _room(card: Card) -> int:

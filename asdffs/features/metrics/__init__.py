@@ -7,16 +7,24 @@ extra ``metrics`` (prometheus-client).
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
+import re
 import signal
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from asdffs.errors import MountError, NotSupportedError, reason_of
 from asdffs.mount.session import SIGNALS
 from asdffs.printable import printable
+
+logger = logging.getLogger(__name__)
 
 #: Key of the counters -> name of the metric and what it is; first those that only grow, then the others.
 _TOTALS: Final = {
@@ -33,8 +41,12 @@ _LEVELS: Final = {
     "oldest_request": ("asdffs_oldest_request_seconds", "Age of the oldest request without an answer"),
 }
 _LABELS: Final = ["mountpoint", "file"]
-#: Seconds that a client may take for its request and for the answer.
+_OPERATION: Final = re.compile(r"[A-Z0-9_]{1,40}")
+#: Seconds that a client may take for its whole request, and for each part of the answer that it takes.
 _PATIENCE: Final = 5.0
+_LEAST: Final = 0.001
+#: Bytes of the longest request.
+_LONGEST: Final = 1 << 16
 
 
 def text_of(mounts: Iterable[Mapping[str, Any]]) -> str:
@@ -49,7 +61,8 @@ def text_of(mounts: Iterable[Mapping[str, Any]]) -> str:
 def served(host: str, port: int, facts: Callable[[], Mapping[str, Any]]) -> Iterator[str]:
     """Serve the metrics of one mount at ``http://host:port/metrics`` while the body runs; yield the address.
 
-    ``facts()``: an object as of ``text_of``; another thread calls it.  One request is answered at a time.
+    ``facts()``: an object as of ``text_of``; another thread calls it.  One request is answered at a time: the server
+    of prometheus-client has a thread for each client, and waits for it without end.
 
     Raises ``NotSupportedError``, and ``MountError`` if nothing can listen there.
     """
@@ -63,7 +76,7 @@ def served(host: str, port: int, facts: Callable[[], Mapping[str, Any]]) -> Iter
         return [body]
 
     try:
-        server = make_server(host, port, answer, handler_class=_Handler)
+        server = make_server(host, port, answer, _Server6 if ":" in host else _Server, _Handler)
     except (OSError, OverflowError) as err:
         why = reason_of(err) if isinstance(err, OSError) else str(err)
         raise MountError(f"no metrics can be served at {host}:{port}: {why}") from err
@@ -72,19 +85,44 @@ def served(host: str, port: int, facts: Callable[[], Mapping[str, Any]]) -> Iter
     thread.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:
-        yield f"http://{host}:{server.server_port}/metrics"
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()
 
 
+class _Server(WSGIServer):
+    """Answers one client after the other."""
+
+    def handle_error(self, *_: object) -> None:
+        """Log what went wrong with a client, who may have gone away."""
+        logger.info("a client of the metrics was not answered: %s", sys.exc_info()[1])
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
 class _Handler(WSGIRequestHandler):
-    """Answers one client, and logs nothing."""
+    """Answers one client, who has ``_PATIENCE`` seconds for its whole request, however slowly it sends it."""
 
     timeout = _PATIENCE
 
+    def handle(self) -> None:
+        """Read the request, then answer it.  Raises ``OSError``."""
+        end, received = time.monotonic() + _PATIENCE, b""
+        while b"\r\n\r\n" not in received and len(received) < _LONGEST:
+            self.connection.settimeout(max(_LEAST, end - time.monotonic()))
+            piece = self.connection.recv(_LONGEST)
+            if not piece or time.monotonic() > end:
+                return
+            received += piece
+        self.connection.settimeout(_PATIENCE)
+        self.rfile = io.BufferedReader(io.BytesIO(received))
+        super().handle()
+
     def log_message(self, *_: object) -> None:
-        """See ``http.server``."""
+        """See ``http.server``: nothing is logged."""
 
 
 def _check_available() -> None:
@@ -124,11 +162,12 @@ class _Collector:
         )
         others: dict[str, Any] = {key: CounterMetricFamily(*names, labels=_LABELS) for key, names in _TOTALS.items()}
         others |= {key: GaugeMetricFamily(*names, labels=_LABELS) for key, names in _LEVELS.items()}
-        for labels, mount in mounts:
+        for labels, mount in {tuple(labels): (labels, mount) for labels, mount in mounts}.values():
             up.add_metric(labels, float(mount["state"] == "serving"))
             counters = mount.get("counters") or {}
             for operation, count in counters.get("requests", {}).items():
-                requests.add_metric([*labels, _shown(operation)], count)
+                if _OPERATION.fullmatch(operation):  # another user's mount may say anything, and two of the same
+                    requests.add_metric([*labels, operation], count)
             for key, metric in others.items():
                 if key in counters:
                     metric.add_metric(labels, counters[key])

@@ -37,12 +37,12 @@ MOST = 3
 class Archive:
     """An archive that is not mounted; ``alive``: the documents that are in memory."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, most: int | None = MOST) -> None:
         self.alive: WeakSet[Document] = WeakSet()
         self.opened: list[str] = []
         self.exchange: Callable[[], object] = lambda: None
         files = Beneath(str(root))
-        self.documents = OpenDocuments(files, self._open, SingleThread(), most=MOST, idle=60)
+        self.documents = OpenDocuments(files, self._open, SingleThread(), most=most, idle=60)
         status = ArchiveStatus(self.documents, lambda: {"file": str(root)})
         outside = ArchiveDirectory(files, self.documents, status, Shown(), SingleThread())
         self.areas = Areas(outside, self.documents)
@@ -115,6 +115,19 @@ def test_closed_documents_leave_the_memory(root: Path, rare_collections: None) -
     archive.documents.end()
     assert archive.documents.open_now() == []
     assert len(archive.opened) == 100
+
+
+def test_a_document_that_weighs_more_than_all_may_stays_open(root: Path) -> None:
+    """To read a large tree again for each request would cost more; and beside it small ones stay, too."""
+    head = b"#ASDF 1.0.0\n%YAML 1.1\n---\n"
+    (root / "large.asdf").write_bytes(head + b"a: " + b"1" * 20_000_000 + b"\n...\n")
+    (root / "small.asdf").write_bytes(odd_file())
+    archive = Archive(root, most=None)
+    for _ in range(5):
+        for name in ("large", "small"):
+            assert archive.read(f"/{name}.asdf.d/tree.yaml").startswith(b"#ASDF")
+    assert archive.opened == ["/large.asdf.d", "/small.asdf.d"]
+    archive.documents.end()
 
 
 def test_which_document_a_path_belongs_to(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable
@@ -66,15 +67,31 @@ def find(tmp_path: Path, data: Path, call: Call) -> Callable[..., list[str]]:
 # -- other names ------------------------------------------------------------------------
 
 
-def test_what_only_has_another_name_is_not_read_again(data: Path, index: Callable, find: Callable) -> None:
+def test_the_files_of_a_renamed_directory_are_not_read_again(data: Path, index: Callable, find: Callable) -> None:
     assert index(data)["read"] == 3
     (data / "one").rename(data / "three")
     (data / "two/c.asdf").rename(data / "two/d.asdf")
     facts = index(data)
-    assert (facts["found"], facts["read"], facts["moved"], facts["removed"]) == (3, 0, 3, 0)
+    assert (facts["found"], facts["read"], facts["moved"], facts["removed"]) == (3, 1, 2, 1)
     assert find("exists value") == ["three/a.asdf", "three/b.asdf", "two/d.asdf"]
     assert find('value == "two/c"') == ["two/d.asdf"]
     assert index(data)["moved"] == 0
+
+
+def test_another_file_with_the_inode_and_the_time_of_a_removed_one(
+    data: Path, index: Callable, find: Callable
+) -> None:
+    """ext4 uses an inode again at once, and tar and rsync put times back."""
+    for number in range(20):
+        os.utime(make(data / f"v1/{number:02d}.asdf", 1000 + number), (10**9, 10**9))
+    index(data)
+    shutil.rmtree(data / "v1")
+    for number in range(20):
+        os.utime(make(data / f"v2/{number:02d}.asdf", 2000 + number), (10**9, 10**9))
+    facts = index(data)
+    assert (facts["read"], facts["moved"], facts["removed"]) == (20, 0, 20)
+    assert find("value == 2007") == ["v2/07.asdf"]
+    assert find("value == 1007") == []
 
 
 def test_what_also_has_other_content_is_read(data: Path, index: Callable, find: Callable) -> None:
@@ -135,6 +152,19 @@ def test_hidden_and_excluded_names_are_left_out(data: Path, index: Callable, fin
     assert index(data)["found"] == 4, "it is kept"
     assert find("--fresh", "exists value", data) == ["one/a.asdf", "one/b.asdf", "two/UPPER.ASDF", "two/c.asdf"]
     assert index("--exclude", "", data)["found"] == 6
+    assert index("--exclude", "two/tmp*", data / "two")["found"] == 2, "whichever directory is named"
+    assert index("--exclude", "*.asdf", "--exclude", "*.ASDF", data)["removed"] == 5, "all of it"
+
+
+def test_exclude_and_if_older_beside_parquet(data: Path, index: Callable, call: Call, tmp_path: Path) -> None:
+    words = ("index", "--catalog", tmp_path / "c.db", "--to", "parquet")
+    done = call(*words, tmp_path / "out", "--exclude", "value", data)
+    assert (done.code, "--exclude is for files, and --without for values" in done.err) == (2, True)
+    index(data / "one")
+    done = call(*words, tmp_path / "out", "--if-older", "1h", data / "one", data / "two")
+    assert done.out == f"{tmp_path}/out: 3 files of {tmp_path}/c.db\n"
+    done = call(*words, tmp_path / "all", "--if-older", "1h")
+    assert done.out == f"{tmp_path}/all: 3 files of {tmp_path}/c.db\n"
 
 
 def test_several_roots_and_how_old_they_are(data: Path, index: Callable, call: Call, tmp_path: Path) -> None:
@@ -150,13 +180,52 @@ def test_several_roots_and_how_old_they_are(data: Path, index: Callable, call: C
         assert (done.code, "give seconds, or 15m, 6h, 2d" in done.err) == (2, True), wrong
 
 
+def test_a_catalogue_of_another_user_gets_no_values(
+    data: Path, index: Callable, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may name any file, and its owner would read what find puts into it."""
+    index(data)
+    assert call("set", "value=secret", data / "one/a.asdf").code == 0
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    os.chown(tmp_path / "c.db", 65534, 65534)
+    done = call("find", "--catalog", tmp_path / "c.db", "exists value")
+    assert "has old values of 1 file that asdffs changed" in done.err
+    assert "belongs to another user" in done.err
+    rows = call(
+        "find", "--csv", "--catalog", tmp_path / "c.db", "--sql", "SELECT count(*) FROM scalar WHERE value = 'secret'"
+    )
+    assert rows.out.split() == ["count(*)", "0"]
+
+
+@pytest.mark.parametrize("words", [("implode", "--force", "{}/parts/a.asdf"), ("repack", "--force", "{}/one/a.asdf")])
+def test_a_file_that_is_replaced_is_changed(data: Path, call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert call("explode", data / "one/a.asdf", data / "parts").code == 0
+    assert call("index", "--catalog", tmp_path / "c.db", "--exclude", "parts", data).code == 0
+    assert call(*(word.format(data) for word in words), data / "one/b.asdf").code == 0
+    assert call("find", "--catalog", tmp_path / "c.db", 'value == "one/a"').out.split() == [
+        f"{data}/one/a.asdf",
+        f"{data}/one/b.asdf",
+    ]
+
+
+def test_nobody_waits_for_the_names_of_changed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed_files, "cache_folder", lambda: str(tmp_path))
+    changed_files.note_changed("/a")
+    with open(tmp_path / "changed", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        changed_files.note_changed("/b")
+        assert changed_files.changed_files() == [b"/a", b"/b"]
+
+
 # -- what asdffs changed -------------------------------------------------------------------
 
 
 def test_every_catalogue_sees_what_asdffs_changed(
     data: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, environment_in(tmp_path)[name])
     for name in ("c.db", "other.db"):
         assert call("index", "--catalog", tmp_path / name, data).code == 0
     assert call("set", "value:=7", data / "one/a.asdf").code == 0

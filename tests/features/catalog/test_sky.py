@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -163,6 +165,13 @@ UNKNOWN = {
     "? wcsinfo: HPLN-TAN, HPLT-TAN is not known here": (
         "meta: {wcsinfo: {ctype1: HPLN-TAN, ctype2: HPLT-TAN}}\ndata: !core/ndarray-1.1.0 {source: 0, shape: [2, 2]}"
     ),
+    "? wcsinfo: cunit1 arcsec is not known here": (
+        "meta: {wcsinfo: {ctype1: RA---TAN, ctype2: DEC--TAN, cunit1: arcsec}}\n"
+        "data: !core/ndarray-1.1.0 {source: 0, shape: [2, 2]}"
+    ),
+    "? s_region: a polygon has at least three corners": (
+        "x: 2\ns_region: POLYGON ICRS 10 20 10.00000000000001 20 10.00000000000001 20"
+    ),
     "? wcsinfo: there is no image at data": "meta: {wcsinfo: {ctype1: RA---TAN, ctype2: DEC--TAN}}",
 }
 
@@ -175,7 +184,7 @@ def test_what_is_not_understood_is_told(tmp_path: Path, call: Call) -> None:
     assert call("index", "--catalog", catalog, tmp_path / "data").code == 0
     done = call("find", "--catalog", catalog, "contains(1, 2)")
     assert done.out == f"{tmp_path}/data/good.asdf\n"
-    assert "4 files have a place on the sky that is not understood; why: asdffs find --sql" in done.err
+    assert "6 files have a place on the sky that is not understood; why: asdffs find --sql" in done.err
     rows = call("find", "--catalog", catalog, "--sql", "SELECT footprint FROM file WHERE footprint LIKE '?%'")
     assert rows.out.splitlines()[1:] == list(UNKNOWN)
     assert call("find", "--catalog", catalog, "exists meta").err == ""
@@ -196,6 +205,33 @@ def test_cells_never_leave_out_what_a_circle_meets() -> None:
             assert any(first <= cell <= last for first, last in cells.ranges_meeting([circle]) for cell in here), (
                 number
             )
+
+
+def test_circles_are_those_of_astropy(tmp_path: Path, call: Call) -> None:
+    chance, centers = random.Random(9), []
+    for number in range(100):
+        center = chance.choice(CENTERS)
+        center = ((center[0] + chance.uniform(-2, 2)) % 360, max(-90.0, min(90.0, center[1] + chance.uniform(-2, 2))))
+        centers.append(center)
+        make(tmp_path / f"data/{number:02d}.asdf", f"s_region: CIRCLE ICRS {center[0]} {center[1]} 0.5")
+    assert call("index", "--catalog", tmp_path / "c.db", tmp_path / "data").code == 0
+    known = SkyCoord(ra=[one[0] for one in centers], dec=[one[1] for one in centers], unit="deg")
+    for ra, dec in CENTERS:
+        apart = SkyCoord(ra=ra, dec=dec, unit="deg").separation(known).deg
+        found = call("find", "--catalog", tmp_path / "c.db", f"cone({ra}, {dec}, 1)").out.splitlines()
+        assert [int(Path(path).stem) for path in found] == [n for n, far in enumerate(apart) if far <= 1.5]
+        assert found
+
+
+def test_a_hostile_region_takes_no_time_and_ends_nothing(tmp_path: Path, call: Call) -> None:
+    make(tmp_path / "data/a.asdf", f"s_region: POLYGON {'1' * 60_000}x")
+    make(tmp_path / "data/b.asdf", "s_region: CIRCLE ICRS 1 2 3")
+    assert call("index", "--catalog", tmp_path / "c.db", tmp_path / "data").code == 0
+    with closing(sqlite3.connect(tmp_path / "c.db")) as catalog, catalog:
+        catalog.execute("UPDATE files SET footprint = 'POLYGON junk' WHERE path LIKE '%a.asdf'")
+        catalog.execute("INSERT INTO sky SELECT 0, id FROM files WHERE path LIKE '%a.asdf'")
+    done = call("find", "--catalog", tmp_path / "c.db", "contains(1, 2)")
+    assert (done.code, done.out) == (0, f"{tmp_path}/data/b.asdf\n"), done.err
 
 
 def test_what_was_looked_at_is_told(survey: dict[str, str], tmp_path: Path, call: Call) -> None:

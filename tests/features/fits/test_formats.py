@@ -355,6 +355,22 @@ def test_sizes_need_neither_astropy_nor_blocks(tmp_path: Path) -> None:
     assert json.loads(done.stdout)[:2] == list(map(len, whole))
 
 
+@pytest.mark.parametrize("keyword", ["HIERARCH ESO DET CHIP1 NAME", "HIERARCH LONGER", "KEY"])
+@pytest.mark.parametrize("comment", ["", "a comment of some length, which has no room left at all"])
+def test_regression_sizes_of_long_keywords(tmp_path: Path, keyword: str, comment: str) -> None:
+    """astropy continues a text after a long keyword earlier than after a short one."""
+    stated = fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(np.arange(6.0).reshape(2, 3))])
+    for number in range(60):
+        stated[1].header[f"{keyword}{number}"] = ("x" * (20 + number), comment)
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"stated": stated}).write_to(path)
+    with contextlib.closing(open_document(str(path), writable=False)) as document:
+        file = file_at(document, "stated.fits")
+        size = file.size()
+        assert len(read_bytes(file.read(0, 10**6))) == size == file.size()
+        assert np.array_equal(read(file)[1].data, stated[1].data)
+
+
 WRONG_STATED = {
     "another type": ("[[SIMPLE, true], [BITPIX, 16]]", "states BITPIX = 16, and its data has -32"),
     "another shape": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -20,7 +22,9 @@ from support.processes import until
 from support.samples import write_sample
 
 from asdffs.cli.mounts import is_status
+from asdffs.features import metrics
 from asdffs.features.metrics import served, text_of
+from asdffs.mount import daemon
 from asdffs.mount.loop import Loop
 from asdffs.mount.session import RequestBuffer
 
@@ -97,8 +101,7 @@ def test_what_a_mount_did_is_counted(folder: Path, kind: str) -> None:
 
 
 @pytest.mark.mount
-def test_a_mount_that_does_not_answer_says_how_long(folder: Path) -> None:
-    """A stopped daemon is told as down; a held-up one still tells the age of the oldest request."""
+def test_a_mount_that_does_not_answer_is_down(folder: Path) -> None:
     with mounted(folder / "a.asdf", code=None) as mount:
         os.kill(mount.pid, signal.SIGSTOP)
         try:
@@ -110,15 +113,73 @@ def test_a_mount_that_does_not_answer_says_how_long(folder: Path) -> None:
         assert not any(str(mount.point) in labels for labels in found.get("asdffs_read_bytes_total", {}))
 
 
+def test_a_slow_client_holds_up_neither_others_nor_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that sends a byte now and then has as long as one that sends nothing."""
+    monkeypatch.setattr(metrics, "_PATIENCE", 0.3)
+    over = threading.Event()
+
+    def drip(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as client, contextlib.suppress(OSError):
+            for _ in range(1000):
+                client.send(b"X")
+                if over.wait(0.05):
+                    return
+
+    facts = {"file": "/a", "mountpoint": "/m", "state": "serving", "counters": {}}
+    with served("127.0.0.1", 0, lambda: facts) as address:
+        slow = [threading.Thread(target=drip, args=(int(address.split(":")[2].split("/")[0]),)) for _ in range(3)]
+        for one in slow:
+            one.start()
+        assert values_of(get(address))["asdffs_up"] == {("/a", "/m"): 1}
+    over.set()
+    for one in slow:
+        one.join()
+
+
 @pytest.mark.mount
-def test_a_slow_client_holds_up_neither_the_mount_nor_its_end(folder: Path) -> None:
+def test_a_client_that_says_nothing_does_not_keep_a_mount(folder: Path) -> None:
     with mounted(folder / "a.asdf", "-o", "metrics=127.0.0.1:0") as mount:
-        address = str(mount.status["metrics"])
-        port = int(address.split(":")[2].split("/")[0])
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            client.send(b"GET /metrics HT")
-            assert (mount.point / "tree.yaml").read_bytes().startswith(b"#ASDF")
-            assert values_of(get(address))["asdffs_up"], "it waits no longer than for the slow one"
+        port = int(str(mount.status["metrics"]).split(":")[2].split("/")[0])
+        client = socket.create_connection(("127.0.0.1", port))
+        client.send(b"GET /metrics HT")
+        assert (mount.point / "tree.yaml").read_bytes().startswith(b"#ASDF")
+    client.close()
+    assert mount.umount is not None
+    assert mount.umount.returncode == 0
+
+
+def test_an_address_of_ipv6() -> None:
+    with served("::1", 0, lambda: {"file": "/a", "mountpoint": "/m", "state": "serving"}) as address:
+        assert address.startswith("http://[::1]:")
+        assert values_of(get(address))["asdffs_up"] == {("/a", "/m"): 1}
+
+
+def test_a_loop_that_does_not_get_on_tells_the_age_of_its_oldest_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "_PATIENCE", 0.01)
+    loop = Loop()
+    loop._answering[1] = RequestBuffer()
+    loop._answering[1].since = time.monotonic() - 50
+    content = SimpleNamespace(path="/a", counters=dict)
+    facts = daemon.live_facts(content, SimpleNamespace(loop=loop, mountpoint="/m"))  # type: ignore[arg-type]
+    assert facts["state"] == "not answering"
+    assert 50 <= facts["counters"]["oldest_request"] < 60
+    found = values_of(text_of([facts]))
+    assert found["asdffs_up"] == {("/a", "/m"): 0}
+    assert found["asdffs_oldest_request_seconds"][("/a", "/m")] >= 50
+
+
+def test_two_mounts_or_operations_that_are_written_alike_spoil_nothing() -> None:
+    """Prometheus takes none of the samples if two have the same labels."""
+    one = {
+        "file": "/a\x01",
+        "mountpoint": "/m",
+        "state": "serving",
+        "counters": {"requests": {"A\x01": 1, "A\\x01": 2, "READ": 3}},
+    }
+    text = text_of([one, {**one, "file": "/a\\x01"}])
+    lines = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(lines) == len({*lines})
+    assert [*values_of(text)["asdffs_requests_total"].values()] == [3]
 
 
 @pytest.mark.mount

@@ -16,7 +16,7 @@ from asdffs.cli.arguments import CATALOG, add_json, add_remote
 from asdffs.cli.printing import counted, say_or_json
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode
-from asdffs.errors import AsdffsError, MissingFileError, UsageError
+from asdffs.errors import AsdffsError, MissingFileError, NotPermittedError, UsageError
 from asdffs.features.catalog.catalog import Catalog
 from asdffs.features.catalog.indexing import WHOLE, Indexed, Part, Way, changed_since, update, writing
 from asdffs.features.catalog.parquet import Choice, export, sink_at
@@ -97,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     places = [*arguments.places, *listed]
     if not places and not arguments.to:
         raise UsageError("give a directory, or --files-from")
+    if arguments.exclude is not None and arguments.to:
+        raise UsageError("--exclude is for files, and --without for values; run 'asdffs index --exclude' before")
     if (arguments.columns or arguments.without) and not arguments.to:
         raise UsageError("--columns and --without are for --to parquet")
     if arguments.merge:
@@ -105,13 +107,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.exclude is not None:
         with open_catalog(path, writable=True) as catalog, writing(path):
             catalog.exclude([one for one in arguments.exclude if one])
-    if arguments.if_older is not None:
-        roots = _older(path, roots, _seconds(arguments.if_older))
-        if not roots:
-            say_or_json(arguments, {"catalog": path, **_NOTHING._asdict()}, f"{path}: is not older")
-            return int(ExitCode.OK)
+    older = roots
+    if arguments.if_older is not None and arguments.exclude is None:
+        older = _older(path, roots, _seconds(arguments.if_older))
     if arguments.to:
-        return _export(arguments, path, roots, part)
+        return _export(arguments, path, roots, older, part)
+    if not older:
+        say_or_json(arguments, {"catalog": path, **_NOTHING._asdict()}, f"{path}: is not older")
+        return int(ExitCode.OK)
+    roots = older
     with _way_of(arguments) as way:
         done = indexed(path, roots, way, part, forget=arguments.forget)
     say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {_told(done)}")
@@ -150,8 +154,10 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
     return int(ExitCode.OK)
 
 
-def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], part: Part) -> int:
-    """Index what is below ``roots``, if there are any, and write its files, or all of the catalogue, as Parquet."""
+def _export(
+    arguments: argparse.Namespace, path: str, roots: Sequence[bytes], older: Sequence[bytes], part: Part
+) -> int:
+    """Write the files below ``roots``, or all of the catalogue, as Parquet, after an index of those in ``older``."""
     kind, target = arguments.to
     if kind != "parquet":
         raise UsageError(f"--to {kind} {target}: only parquet is known")
@@ -159,9 +165,9 @@ def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], pa
     choice = Choice(*chosen)
     sink = sink_at(target, remote_of(arguments), force=arguments.force)
     code = int(ExitCode.OK)
-    if roots:
+    if older:
         with _way_of(arguments) as way:
-            code = _code_of(indexed(path, roots, way, part, forget=arguments.forget))
+            code = _code_of(indexed(path, older, way, part, forget=arguments.forget))
     with open_catalog(path, writable=False) as catalog, counted("writing", "writing Parquet") as note:
         count, values = export(catalog, roots, sink, note, choice)
     facts = {"catalog": path, "parquet": target, "written": count, "values": values}
@@ -212,11 +218,12 @@ def indexed(
     return done
 
 
-def bring_up(path: str, roots: Sequence[bytes]) -> None:
+def bring_up(path: str, roots: Sequence[bytes], way: Way | None = None) -> None:
     """Read again what asdffs changed below ``roots`` (all without roots) since the last index.
 
-    If that is not possible, it is told.  Raises ``MissingFileError`` for a root that is not there, and of which the
-    catalogue knows nothing.
+    ``way``: None: with all processors of this machine, and a bar.  If that is not possible, it is told.  So it is of
+    the catalogue of another user, who would get to read values of private files.  Raises ``MissingFileError`` for a
+    root that is not there, and of which the catalogue knows nothing.
     """
     with open_catalog(path, writable=False) as catalog:
         for root in roots:
@@ -226,7 +233,13 @@ def bring_up(path: str, roots: Sequence[bytes]) -> None:
     if not changed:
         return
     try:
-        indexed(path, changed)
+        if os.stat(path).st_uid != os.geteuid():
+            raise NotPermittedError("it belongs to another user, and may get no values of your files")
+        if way is None:
+            indexed(path, changed)
+        else:
+            with open_catalog(path, writable=True) as opened:
+                update(opened, changed, way, lambda done, total: None)
     except (AsdffsError, OSError) as err:
         files = numbered(len(changed), "file")
         logger.warning("%s: has old values of %s that asdffs changed, until the next index: %s", path, files, err)
