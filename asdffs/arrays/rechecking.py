@@ -19,8 +19,9 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from asdffs.format.text import common_prefix, common_suffix, find_in_pieces
+from asdffs.tree.resolving import USUAL, is_usual
 from asdffs.tree.rules import key_value
-from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
+from asdffs.tree.tape import MAPPING, MAPPINGS, SCALAR, Tape
 from asdffs.tree.values import is_merge
 
 #: Characters between two places whose offsets in bytes are known.
@@ -177,11 +178,22 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
             best, worth = row, value
     if best < 0:
         return None
-    keys = array("I", (key for key, _ in tape.pairs(best) if not is_merge(tape, key)))
-    offsets = array("Q", map(tape.start.__getitem__, keys))
+    offsets, hashes = _keys_of(tape, best)
     offsets.append(_end(tape, best))
-    hashes = array("q", (hash(key_value(tape, key)) for key in keys))
     return Entries(in_bytes.convert(offsets), hashes)
+
+
+def _keys_of(tape: Tape, row: int) -> tuple[array[int], array[int]]:
+    """Return where each key of a mapping begins, and its hash.  Most keys are text as it is written."""
+    offsets, hashes = array("Q"), array("q")
+    text, start, end, kind = tape.text, tape.start, tape.end, tape.kind
+    for key, _ in tape.pairs(row):
+        name = text[start[key] : end[key]]
+        usual = kind[key] == SCALAR and (name in USUAL or is_usual(name))
+        if usual or not is_merge(tape, key):
+            offsets.append(start[key])
+            hashes.append(hash(name if usual else key_value(tape, key)))
+    return offsets, hashes
 
 
 def _near(tape: Tape, row: int, depth: int, is_array: Callable[[str], bool]) -> Iterator[int]:

@@ -119,6 +119,24 @@ def fault_of(text: str, tag: str | None) -> str:
     return ""
 
 
+#: Keys that are usual (``is_usual``): the same ones come again and again, in one tree and in many.
+USUAL: Final[set[str]] = set()
+_MOST_USUAL: Final = 1 << 14
+_LONGEST_USUAL: Final = 64
+
+
+def is_usual(name: str) -> bool:
+    """Return whether what is written as a key is text as it is written, and remember it.
+
+    Who looks at each key of each tree asks first whether it is in ``USUAL``, because a call would take as long again.
+    """
+    if not name[:1].isalpha() or not is_text(name) or not name.isprintable():
+        return False
+    if len(name) < _LONGEST_USUAL and len(USUAL) < _MOST_USUAL:
+        USUAL.add(name)
+    return True
+
+
 def is_text(text: str) -> bool:
     """Return whether a scalar without quotes and tag is text."""
     return text[:1] not in NUMBERS_BEGIN and (len(text) > _LONGEST_WORD or text.lower() not in WORDS)

@@ -22,9 +22,10 @@ from asdffs.tree.resolving import (
     SCALAR_TAGS,
     SEQUENCE_TAGS,
     SHOWN,
+    USUAL,
     YAML_TAGS,
     fault_of,
-    is_text,
+    is_usual,
 )
 from asdffs.tree.tape import MAPPINGS, SCALAR, Tape, column_of
 from asdffs.tree.values import fault_at, is_merge, scalar_value
@@ -35,9 +36,6 @@ _NO_MAPPING_TAGS: Final = SCALAR_TAGS | SEQUENCE_TAGS
 _NO_SEQUENCE_TAGS: Final = SCALAR_TAGS | MAPPING_TAGS
 #: Rows whose scalars are looked at together.
 _AT_ONCE: Final = 4096
-#: The most keys that are remembered to be text, and the length of the longest.
-_MOST_KNOWN: Final = 4096
-_LONGEST_KNOWN: Final = 60
 #: From so many keys on, those of a mapping are compared by their hashes, eight bytes each.
 LARGE: Final = 1 << 13
 _PAIR: Final = "each entry of an ordered mapping must be a mapping of one key"
@@ -101,18 +99,17 @@ class _Keys:
     def __init__(self, tape: Tape, *, unique: bool) -> None:
         self._tape = tape
         self._unique = unique
-        self._known: set[str] = set()  # keys that are text, with or without quotes
         self.excluded: list[int] = []
 
     def check(self, row: int) -> None:
         """Check the keys of one mapping.  Each key of each tree passes here, and a call would take as long again."""
-        tape, known = self._tape, self._known
+        tape, known = self._tape, USUAL
         text, start, end, following, kind = tape.text, tape.start, tape.end, tape.next, tape.kind
         key, behind, names, usual = row + 1, following[row], list[str](), True
         hashes: array[int] | None = None
         while key < behind and usual:
             name = text[start[key] : end[key]]
-            usual = kind[key] == SCALAR and (name in known or self._is_usual(name))
+            usual = kind[key] == SCALAR and (name in known or is_usual(name))
             names.append(name)
             key = following[key + 1]
             if len(names) >= LARGE:
@@ -126,14 +123,6 @@ class _Keys:
             self._compare_hashes(row, hashes)
         elif self._unique and len(set(names)) < len(names):
             self._find_twice(row, self._rows(row))
-
-    def _is_usual(self, name: str) -> bool:
-        """Return whether a key is text as it is written, and remember it."""
-        if not name[:1].isalpha() or not is_text(name) or not name.isprintable():
-            return False
-        if len(name) < _LONGEST_KNOWN and len(self._known) < _MOST_KNOWN:
-            self._known.add(name)
-        return True
 
     def _rows(self, row: int) -> Iterator[int]:
         return (key for key, _ in self._tape.pairs(row) if not is_merge(self._tape, key))

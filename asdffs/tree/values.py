@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import ALIASED, DEPTH, MERGED, shown_size
-from asdffs.tree.resolving import YAML_TAGS, fault_of, is_text, plain_value, tagged_value
+from asdffs.tree.resolving import USUAL, YAML_TAGS, fault_of, is_text, is_usual, plain_value, tagged_value
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, SEQUENCES, Tape
 
@@ -203,10 +203,6 @@ def scalar_value(tape: Tape, row: int) -> Any:
 MERGE: Final[str] = type("Merge", (str,), {})("<<")
 #: The keys of a table that tell the names of its columns.
 _PARTS: Final = ("columns", "colnames")
-#: Keys that are plain text, as most are; they come again and again.
-_WORDS: Final[set[str]] = set()
-_MOST_WORDS: Final = 1 << 14
-_LONGEST_WORD: Final = 64
 
 
 def keyed(tape: Tape, row: int) -> Iterator[tuple[str, int, int]]:
@@ -216,7 +212,7 @@ def keyed(tape: Tape, row: int) -> Iterator[tuple[str, int, int]]:
 
     Key after key is looked at by every reader of a tree, so this is written to take little time.
     """
-    text, start, end, following, words = tape.text, tape.start, tape.end, tape.next, _WORDS
+    text, start, end, following, words = tape.text, tape.start, tape.end, tape.next, USUAL
     key, behind = row + 1, following[row]
     while key < behind:
         value = following[key]
@@ -226,18 +222,11 @@ def keyed(tape: Tape, row: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _name_of(tape: Tape, key: int) -> str:
-    """Return the text of a key, and remember it if it is plain text."""
-    if is_merge(tape, key):
-        return MERGE
-    name = key_text(tape, key)
-    if (
-        tape.kind[key] == SCALAR
-        and tape.word(key) == name
-        and len(name) < _LONGEST_WORD
-        and len(_WORDS) < _MOST_WORDS
-    ):
-        _WORDS.add(name)
-    return name
+    """Return the text of a key, and remember it if it is text as it is written."""
+    name = tape.text[tape.start[key] : tape.end[key]]
+    if tape.kind[key] == SCALAR and is_usual(name):
+        return name
+    return MERGE if is_merge(tape, key) else key_text(tape, key)
 
 
 def entry_rows(tape: Tape, row: int, merges: Merges) -> dict[str, int]:
