@@ -8,7 +8,6 @@ Pure.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,9 +17,10 @@ from asdffs.tree.sphere import Vector, coordinates_of, parse_region, point_at, p
 
 #: Before the reason why a footprint is not known.
 UNKNOWN: Final = "?"
-_REGION: Final = re.compile(r"(?:.*\.)?s_region", re.IGNORECASE)
-_CTYPE: Final = re.compile(r"((?:.*\.)?)wcsinfo\.ctype1")
-_GWCS: Final = re.compile(r"(?:.*\.)?wcs\.steps")
+#: How the paths of what tells of the sky end.
+_REGIONS: Final = ("s_region", "S_REGION")
+_CTYPE: Final = "wcsinfo.ctype1"
+_GWCS: Final = "wcs.steps"
 #: Keywords of a wcsinfo, and their values with which the outline is right; a keyword may be missing.
 _UNDERSTOOD: Final = {
     **dict.fromkeys(("cunit1", "cunit2"), ("DEG",)),
@@ -35,18 +35,25 @@ _CORNERS: Final = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 def footprint_of(found: Scalars) -> str:
     """Return the footprint of a file with these scalars and arrays."""
     values = found.values
-    regions = {value: None for path, value in values.items() if _REGION.fullmatch(path) and isinstance(value, str)}
+    told = {path: value for path, value in values.items() if path.endswith((*_REGIONS, _CTYPE))}
+    regions = {value: None for path, value in told.items() if _ends(path, *_REGIONS) and isinstance(value, str)}
     try:
         if regions:
             return _checked(text_of([shape for text in regions for shape in parse_region(text)]))
-        for place in filter(None, map(_CTYPE.fullmatch, values)):
-            beside = place[1].removesuffix("meta.")
-            return _checked(_of_wcsinfo(values, f"{place[1]}wcsinfo.", _shape_of(found, f"{beside}data")))
+        for path in filter(lambda path: _ends(path, _CTYPE), told):
+            above = path.removesuffix(_CTYPE)
+            beside = above.removesuffix("meta.")
+            return _checked(_of_wcsinfo(values, f"{above}wcsinfo.", _shape_of(found, f"{beside}data")))
     except (ValueError, OverflowError) as err:
         return f"{UNKNOWN} {'s_region' if regions else 'wcsinfo'}: {err}"
-    if any(map(_GWCS.fullmatch, found.full)):
+    if any(_ends(path, _GWCS) for path in found.full):
         return f"{UNKNOWN} it has a gwcs and no s_region"
     return f"{UNKNOWN} it has more values than are kept" if "." in found.left_out else ""
+
+
+def _ends(path: str, *names: str) -> bool:
+    """Return whether the last steps of a dotted path are one of ``names``."""
+    return any(path == name or path.endswith(f".{name}") for name in names)
 
 
 def _checked(text: str) -> str:
