@@ -156,6 +156,7 @@ def test_hidden_and_excluded_names_are_left_out(data: Path, index: Callable, fin
     assert index("--exclude", "*.asdf", "--exclude", "*.ASDF", data)["removed"] == 5, "all of it"
 
 
+@pytest.mark.long
 def test_exclude_and_if_older_beside_parquet(data: Path, index: Callable, call: Call, tmp_path: Path) -> None:
     words = ("index", "--catalog", tmp_path / "c.db", "--to", "parquet")
     done = call(*words, tmp_path / "out", "--exclude", "value", data)
