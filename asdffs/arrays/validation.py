@@ -59,13 +59,15 @@ def check_text(
     before: bytes = b"",
     checked: CheckedBefore | None = None,
     whole_before: Callable[[], bytes] = bytes,
+    read: Callable[[bytes], Tape] = Tape,
 ) -> CheckedText:
     """Check a draft.
 
     A draft without a tree is accepted only if the file had none (``had_tree`` is false); otherwise the save was cut
     off.  ``before``: the text that it replaces, at least its head, whose versions it may keep.  ``checked``: what is
     known of that text: entries that are the same are not read again.  ``whole_before``: returns all of that text,
-    whose oddities the draft may keep.  Raises ``InvalidTreeError``.
+    whose oddities the draft may keep.  ``read(text)``: returns the tape of the whole draft, if somebody may have it.
+    Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
     header = _check_header(text, dialect, before)
@@ -80,7 +82,7 @@ def check_text(
         found = _read_changes(text, dialect, standard, checked)
         if found is not None:
             return CheckedText(header, start, *found)
-    tape = Tape(text)
+    tape = read(text)
     oddities = _oddities(tape, dialect, standard)
     if oddities:
         _refuse_new(oddities, whole_before(), dialect)

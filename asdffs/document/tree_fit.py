@@ -28,7 +28,7 @@ from asdffs.errors import AsdffsError, InUseError, InvalidTreeError, NotPermitte
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.tagged import Found, find_tagged
-from asdffs.tree.tape import Tape, decoded
+from asdffs.tree.tape import decoded
 
 #: Prefixes of tags whose objects refer to blocks only by ndarrays.
 _KNOWN: Final = (
@@ -69,7 +69,7 @@ class Hidden(NamedTuple):
 
 def find_hidden(tree: TreeEditor, contents: BlockStore, scheduler: Scheduler) -> Hidden:
     """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
-    text = tree.text()
+    text, version = tree.text(), tree.version
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:
@@ -79,8 +79,9 @@ def find_hidden(tree: TreeEditor, contents: BlockStore, scheduler: Scheduler) ->
             tags[tag] = None
         return False
 
+    tape = tree.tape(decoded(text), version)
     with scheduler.waiting():
-        tables = list(find_tagged(Tape(text), wanted))
+        tables = list(find_tagged(tape, wanted))
     blocks: set[int] = set()
     troubles: list[str] = []
     for table in tables:

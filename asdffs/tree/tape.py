@@ -68,6 +68,9 @@ _LINE_FEED: Final = re.compile("\n")
 _BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 #: The first characters of scalars that are not plain.
 _STYLED: Final = "'\"|>"
+#: Ends of lines that are folded by other rules; and the usual ones, with the white space around them.
+_RARE: Final = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
+_FOLD: Final = re.compile(r"[ \t]*\r?\n[ \t]*")
 #: Events that are alive at once: more of them wake Python's garbage collector, which takes as long as the parser.
 _AT_ONCE: Final = 64
 #: Batches between two calls of ``go_on``: about ten milliseconds.
@@ -275,7 +278,9 @@ class Tape:
         text = self.text[start : self.end[row]]
         style = text[:1]
         if not text.isprintable() and _BREAK.search(text):
-            return self._blocks[row] if row in self._blocks else _parsed(text)
+            if row in self._blocks:
+                return self._blocks[row]
+            return _folded(text) if style not in _STYLED and not _RARE.search(text) else _parsed(text)
         if style == '"':
             return text[1:-1] if "\\" not in text else _parsed(text)
         if style == "'":
@@ -365,6 +370,17 @@ def behind_properties(text: str, start: int) -> tuple[int, int]:
 def column_of(text: str, place: int) -> int:
     """Return the column of a character, from 0."""
     return place - text.rfind("\n", 0, place) - 1
+
+
+def _folded(text: str) -> str:
+    """Return what a plain scalar of several lines says (YAML 1.1, section 4.2.1).  Its lines end with LF or CR LF."""
+    first, *others = _FOLD.split(text)
+    words, blank = [first], 0
+    for line in others:
+        if line:
+            words += ("\n" * blank or " ", line)
+        blank = 0 if line else blank + 1
+    return "".join(words)
 
 
 def _parsed(text: str) -> str:

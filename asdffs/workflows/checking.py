@@ -25,6 +25,7 @@ from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN, NO_CHECKSUM_DIGITS
 from asdffs.format.text import parse_header, standard_version
 from asdffs.scheduling import CHUNK
+from asdffs.tree.tape import Tape, decoded
 from asdffs.workflows.references import find_externals, find_unresolved
 
 #: The most blocks, or tags, that a finding lists.
@@ -99,9 +100,15 @@ def _check_tree(document: Document) -> Iterator[Finding]:
     if not document.layout.has_tree:
         yield Finding(Level.NOTE, "the file has no tree")
         return
+    version, tapes = document.tree.version, list[Tape]()  # all who read the tree get this tape, while it is here
+
+    def read(text: bytes) -> Tape:
+        tapes.append(document.tree.tape(decoded(text), version))
+        return tapes[-1]
+
     try:
         text = document.tree.text()
-        checked = check_text(text, document.dialect, had_tree=True, before=text, whole_before=lambda: text)
+        checked = check_text(text, document.dialect, had_tree=True, before=text, whole_before=lambda: text, read=read)
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return

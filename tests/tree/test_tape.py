@@ -195,3 +195,21 @@ def test_a_row_takes_thirteen_bytes() -> None:
     assert len(tape.kind) == 10_001
     assert sum(one.itemsize for one in arrays) + 1 == 13
     assert len(tape.tags) == 1
+
+
+def test_plain_scalars_of_several_lines_are_folded_as_yaml_does() -> None:
+    """Without PyYAML, which takes 10 us for each of them; trees of asdf have hundreds."""
+    chance, count = random.Random(7), 0
+    for _ in range(2000):
+        words = [chance.choice(["a", "bc", "d e", "f\tg", "é", "#h", "i:j", "-", "'k", "1"]) for _ in range(5)]
+        ends = [
+            chance.choice([" ", "\n  ", " \n    ", "\n\n  ", " \t\n \n\t  ", "\r\n  ", "\r\n\r\n   ", "  "])
+            for _ in range(5)
+        ]
+        text = "x" + "".join(f"{end}{word}" for end, word in zip(ends, words, strict=True))
+        for tree in (f"k: {text}\n", f"k: [{text}, 2]\n", f"k: !t {text}\n"):
+            whole = f"{HEAD}{tree}...\n"
+            if composed(whole) is not None:
+                count += 1
+                check(whole)
+    assert count > 2000
