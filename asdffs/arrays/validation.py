@@ -59,7 +59,7 @@ def check_text(
     before: bytes = b"",
     checked: CheckedBefore | None = None,
     whole_before: Callable[[], bytes] = bytes,
-    read: Callable[[bytes], Tape] = Tape,
+    read: Callable[[bytes], Tape] | None = None,
 ) -> CheckedText:
     """Check a draft.
 
@@ -82,7 +82,7 @@ def check_text(
         found = _read_changes(text, dialect, standard, checked)
         if found is not None:
             return CheckedText(header, start, *found)
-    tape = read(text)
+    tape = (read or Tape)(text)
     oddities = _oddities(tape, dialect, standard)
     if oddities:
         _refuse_new(oddities, whole_before(), dialect)
