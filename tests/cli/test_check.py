@@ -26,6 +26,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import make_record
 from asdffs.storage.sidecars import journal_name
+from asdffs.tree.tape import Tape
+from asdffs.workflows.checking import Level, check_document
 
 CLEAN = {"index absent", "NULs after blocks", "no tree", "header only", "header and comment"}
 WARNED = {"index stale", "index truncated", "index lying in the middle"}
@@ -326,3 +328,19 @@ def test_an_index_that_is_no_list_is_made_anew(tmp_path: Path, text: bytes) -> N
     assert check(path)[::2] == (9, "the block index is wrong")
     assert check(path, "--repair")[0] == 0
     assert path.read_bytes().startswith(whole + b"#ASDF BLOCK INDEX\n%YAML 1.1\n--- [")
+
+
+def test_the_tree_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that check asks of a tree it asks of one tape."""
+    parsed = []
+    real = Tape._parse
+
+    def counted(tape: Tape, *arguments: object) -> None:
+        parsed.append(len(tape.text))
+        real(tape, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Tape, "_parse", counted)
+    path = put(tmp_path, odd_file())
+    with contextlib.closing(open_document(str(path), writable=False)) as document:
+        assert [one for one in check_document(document, deep=False) if one.level is Level.ERROR] == []
+        assert parsed == [document.tree.size]
