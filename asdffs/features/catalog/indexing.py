@@ -124,8 +124,8 @@ def update(
         gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
         removed = catalog.remove(gone) if gone else 0
         compact(catalog)
-        if part == WHOLE:
-            catalog.note_look(roots, begun)
+        if part == WHOLE and missing == gone and not absent:
+            catalog.note_look(filter(os.path.isdir, roots), begun)
     _tell_kept(catalog.path, sorted(missing - gone))
     for root in absent:
         logger.warning("%s: there is no such file or directory", os.fsdecode(root))

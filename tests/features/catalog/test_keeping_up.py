@@ -15,7 +15,7 @@ from support.mounts import environment_in, mounted
 from support.samples import odd_file
 
 import asdffs
-from asdffs.features.catalog.store import WritableCatalog
+from asdffs.features.catalog.store import WritableCatalog, open_catalog
 from asdffs.storage import changed_files
 
 Call = Callable[..., Done]
@@ -176,6 +176,14 @@ def test_several_roots_and_how_old_they_are(data: Path, index: Callable, call: C
     assert index("--if-older", "0", data / "one")["read"] == 1
     done = call("index", "--catalog", tmp_path / "c.db", "--if-older", "1d", data / "one")
     assert (done.code, done.out) == (0, f"{tmp_path}/c.db: is not older\n")
+    (data / "one").rename(data.parent / "elsewhere")
+    (data / "one").mkdir()
+    with open_catalog(str(tmp_path / "c.db"), writable=False) as catalog:
+        before = catalog.last_look(os.fsencode(data / "one"))
+        assert before > 0
+        done = call("index", "--catalog", tmp_path / "c.db", "--if-older", "0", data / "one")
+        assert (done.code, "3 files not found, and kept" in done.err) == (1, True)
+        assert catalog.last_look(os.fsencode(data / "one")) == before, "it is not taken for done"
     for wrong in ("soon", "-1", "1w", ""):
         done = call("index", "--catalog", tmp_path / "c.db", f"--if-older={wrong}", data)
         assert (done.code, "give seconds, or 15m, 6h, 2d" in done.err) == (2, True), wrong
