@@ -33,8 +33,8 @@ def note_changed(path: str) -> None:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 names = dict.fromkeys(os.pread(fd, 2 * _MOST, 0).split(b"\0")[-1:0:-1])  # the last first, each once
                 kept = b"\0".join(reversed(list(filter(None, names))))[-_KEPT:].partition(b"\0")[2]
-                os.ftruncate(fd, 0)
-                os.write(fd, kept + b"\0")
+                fcntl.fcntl(fd, fcntl.F_SETFL, 0)  # not at the end any more
+                os.ftruncate(fd, os.pwrite(fd, kept + b"\0", 0))  # after a kill between them there are more names
     except (OSError, MountError) as err:
         logger.info("catalogues are not told of %s: %s", path, err)
 

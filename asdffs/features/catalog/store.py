@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, overload
 
 from asdffs.errors import MissingFileError, NotCatalogError, Remedy
@@ -46,7 +46,7 @@ _HEAVY: Final = 4 * WEIGHT
 
 
 class FileRow(NamedTuple):
-    """What the catalogue says about one file.  ``error``: why it could not be read, else empty.
+    """One file as the catalogue has it.  ``error``: why it could not be read, else empty.
 
     ``footprint``: where it is on the sky (``arrays/footprints``); ``cells``: those of the sky that have it.
     """
@@ -72,10 +72,16 @@ class WritableCatalog(Catalog):
         super().__init__(path, connection)
         self._dropped = False
 
-    def add(self, files: Sequence[FileRow], packed: Packed) -> None:
-        """Add a chunk of files with their scalars; what was known of these files is replaced."""
+    @contextlib.contextmanager
+    def _changes(self) -> Iterator[None]:
+        """Make all changes of the body, or none if it raises or the process is killed."""
         with self._sql:
             self._sql.execute("BEGIN IMMEDIATE")
+            yield
+
+    def add(self, files: Sequence[FileRow], packed: Packed) -> None:
+        """Add a chunk of files with their scalars; what was known of these files is replaced."""
+        with self._changes():
             chunk = self._insert_chunk(len(files), packed)
             for place, row in enumerate(files):
                 self._remove(row.path)
@@ -104,8 +110,7 @@ class WritableCatalog(Catalog):
 
         Chunks that say that they are small, and are not, stay.
         """
-        with self._sql:
-            self._sql.execute("BEGIN IMMEDIATE")
+        with self._changes():
             files, packer = list[int](), Packer()
             for chunk in chunks:
                 kept = self._places_of(chunk)
@@ -128,16 +133,14 @@ class WritableCatalog(Catalog):
 
     def move(self, path: bytes, new: bytes, identity: str) -> bool:
         """Note that a file has another name now; return whether it was known, and could be read."""
-        with self._sql:
-            self._sql.execute("BEGIN IMMEDIATE")
+        with self._changes():
             self._remove(new)
             renamed = "UPDATE files SET path = ?, identity = ? WHERE path = ? AND error = ''"
             return bool(self._sql.execute(renamed, (new, identity, path)).rowcount)
 
     def remove(self, paths: Iterable[bytes]) -> int:
         """Remove files that are gone, and return how many there were."""
-        with self._sql:
-            self._sql.execute("BEGIN IMMEDIATE")
+        with self._changes():
             count = sum(self._remove(path) for path in paths)
             self._drop_unused()
         return count
@@ -151,8 +154,7 @@ class WritableCatalog(Catalog):
         open_catalog(path, writable=False).close()  # it is there, and of this version
         self._sql.execute("ATTACH DATABASE ? AS part", (uri_of(path, "mode=ro"),))
         try:
-            with self._sql:
-                self._sql.execute("BEGIN IMMEDIATE")
+            with self._changes():
                 return self._take_over()
         except sqlite3.Error as err:
             found = error_of(err, path)
@@ -221,12 +223,12 @@ class WritableCatalog(Catalog):
 
     def note_look(self, roots: Iterable[bytes], at: float) -> None:
         """Note that all below ``roots`` was looked at; ``at``: when that began, in seconds since 1970."""
-        with self._sql:
+        with self._changes():
             self._sql.executemany("INSERT OR REPLACE INTO looks VALUES (?, ?)", [(root, at) for root in roots])
 
-    def exclude(self, patterns: Sequence[str]) -> None:
+    def exclude(self, patterns: Iterable[str]) -> None:
         """Leave out the files that ``patterns`` name, from the next index on, and no others."""
-        with self._sql:
+        with self._changes():
             self._sql.execute("DELETE FROM excluded")
             self._sql.executemany("INSERT OR IGNORE INTO excluded VALUES (?)", [(one,) for one in patterns])
 

@@ -96,10 +96,9 @@ class CacheFile:
 
     @property
     def held(self) -> int:
-        """Bytes of the file that are here, in whole pages."""
-        total = _count(self.size)
-        pieces = (self._pages[at : min(at + _READ, total)] for at in range(0, total, _READ))
-        return sum(len(piece) - piece.count(0) for piece in pieces) * PAGE
+        """Bytes that the cache has on the disk; 0 if it is closed."""
+        with self._lock:
+            return os.fstat(self.fd).st_blocks * 512 if self.fd >= 0 else 0
 
     def store(self, start: int, content: memoryview) -> None:
         """Keep ``content``, bytes of the file from ``start``.  Partial pages at its ends are not kept.

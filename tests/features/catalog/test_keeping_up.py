@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +28,16 @@ def make(path: Path, value: object = 1) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(HEAD + f"value: {value}\n...\n".encode())
     return path
+
+
+def killed_in(work: Callable[[], object]) -> None:
+    """Do ``work``, which kills its process, in another one."""
+    if (child := os.fork()) == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 
 
 @pytest.fixture
@@ -157,6 +169,20 @@ def test_hidden_and_excluded_names_are_left_out(data: Path, index: Callable, fin
 
 
 @pytest.mark.long
+def test_a_kill_between_two_changes_of_a_catalogue_makes_neither(tmp_path: Path) -> None:
+    path = str(tmp_path / "c.db")
+    with contextlib.closing(open_catalog(path, writable=True)) as catalog:
+        catalog.exclude(["scratch"])
+
+    def killed() -> Iterator[str]:
+        yield "new"
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    killed_in(lambda: open_catalog(path, writable=True).exclude(killed()))
+    with contextlib.closing(open_catalog(path, writable=False)) as read:
+        assert read.excluded == ["scratch"]
+
+
 def test_exclude_and_if_older_beside_parquet(data: Path, index: Callable, call: Call, tmp_path: Path) -> None:
     words = ("index", "--catalog", tmp_path / "c.db", "--to", "parquet")
     done = call(*words, tmp_path / "out", "--exclude", "value", data)
@@ -300,6 +326,22 @@ def test_the_names_of_changed_files_take_a_limited_room(tmp_path: Path, monkeypa
     assert {*known} <= {*names}
     assert known[-1] == names[-1]
     assert len(known) > 2000
+    cut = os.ftruncate
+
+    for done in (False, True):
+
+        def killing(fd: int, size: int, done: bool = done) -> None:
+            if done:
+                cut(fd, size)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with monkeypatch.context() as killed:
+            killed.setattr(os, "ftruncate", killing)
+            killed_in(lambda: [changed_files.note_changed(name) for name in names])
+        assert len({*known} & {os.fsdecode(name) for name in changed_files.changed_files()}) > 500
+    changed_files.note_changed(names[0])
+    assert changed_files.changed_files()[-1] == os.fsencode(names[0])
+    assert (tmp_path / "changed").stat().st_size <= 1 << 20
     (tmp_path / "changed").unlink()
     (tmp_path / "changed").symlink_to(tmp_path / "elsewhere")
     changed_files.note_changed("/a")

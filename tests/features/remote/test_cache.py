@@ -62,8 +62,10 @@ def test_it_is_there_for_the_next_one_and_for_others_now() -> None:
     assert two.has(0, 2 * PAGE)
     assert os.pread(two.fd, 100, two.base + PAGE) == raw[PAGE : PAGE + 100]
     assert not two.has(0, 2 * PAGE + 1)
+    assert 2 * PAGE <= two.held < 10 * PAGE
     one.close()
     two.close()
+    assert two.held == 0
     assert opened().has(0, 2 * PAGE)
 
 
