@@ -316,7 +316,7 @@ class References:
 
 
 def is_fits(tag: str) -> bool:
-    """Return whether ``tag`` is that of a FITS file in a tree (``fits/fits``), which may have no arrays."""
+    """Return whether ``tag`` is that of a FITS file in a tree (``fits/fits``), which need not have arrays."""
     return _FITS.fullmatch(tag) is not None
 
 

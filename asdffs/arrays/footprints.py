@@ -1,7 +1,7 @@
 """Where on the sky the image of a file is, from its tree: an ``s_region``, else a ``wcsinfo``.
 
 The footprint is text (``tree/sphere``).  It is empty if the tree tells nothing, and begins with ``?`` and a reason if
-it tells something that is not understood: such files are named by whoever searches, instead of left out silently.
+it tells something that is not understood: a search then names the file, instead of leaving it out silently.
 Pure.
 """
 

@@ -59,16 +59,14 @@ class Settings(NamedTuple):
 
     ``spool``: directory for decoded blocks; None: the system's temporary directory.
     ``spool_max``: most bytes that decoded blocks may take there; None: half of the free space.
-    ``checksums``: whether block checksums are verified and updated.
-    ``scheduler``: runs other work while the document waits.
+    ``checksums``: whether they are verified and updated.  ``scheduler``: runs other work while the document waits.
     ``strict``: refuse a tree that has warnings.  ``schema``: refuse a tree that violates the schemas of its tags.
-    ``growth``: the strategy that moves blocks, or ``auto``.
+    ``growth``: the strategy that moves blocks, or ``auto``.  ``remote``: settings for remote files; None: defaults.
     ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
     ``replacing(path)``: called before the new file at ``path`` takes the place of this one, or when another program's
     has done so.
     ``noting(note)``: notes who has the file open; ``holder(path)``: returns the note of another process that has.
     ``tell(error)``: returns the text of an error as users read it.
-    ``remote``: settings for remote files; None: the defaults.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.
     ``budget``: the most that a request may take, whatever the file says.  ``undo``: the most bytes of old content of
     blocks that are kept beside the file, so that changes can be taken back; 0 keeps none.

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from struct import Struct
 from typing import Final
 
 from asdffs import errors
 from asdffs.mount.protocol import NOTIFY_INODE, SetAttributes, SetFlag
-from asdffs.vfs.attributes import Attributes, Kind
+from asdffs.vfs.attributes import KINDS, Attributes
 
 # -- structures -----------------------------------------------------------------
 
@@ -66,15 +65,6 @@ _SECOND: Final = 10**9
 _BLOCK_SIZE: Final = 4096
 #: Inode number of an entry whose number is unknown.
 _UNKNOWN_NUMBER: Final = 0xFFFFFFFF
-KINDS: Final[dict[Kind, int]] = {
-    "file": stat.S_IFREG,
-    "directory": stat.S_IFDIR,
-    "link": stat.S_IFLNK,
-    "pipe": stat.S_IFIFO,
-    "socket": stat.S_IFSOCK,
-    "character device": stat.S_IFCHR,
-    "block device": stat.S_IFBLK,
-}
 #: Bits of a mode that a directory entry has, shifted by this.
 _KIND_SHIFT: Final = 12
 _status_of: Final = STATUS.pack

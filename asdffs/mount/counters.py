@@ -20,7 +20,7 @@ _OPCODES: Final = 1 + max(Opcode)
 
 
 class Counters:
-    """What one mount did since its start.
+    """Counts of what one mount did since its start.
 
     ``requests``: how many there were of each opcode.  ``read``, ``written``: bytes.  ``errors``: answers that refused
     something, without everyday ones such as "no such file".  ``refusals``: those of them that refused a save.

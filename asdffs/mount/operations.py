@@ -26,7 +26,6 @@ from asdffs.mount import protocol
 from asdffs.mount.answers import (
     ATTRIBUTES,
     ENTRY,
-    KINDS,
     NO_ENTRY,
     OPENED,
     STATISTICS,
@@ -44,7 +43,7 @@ from asdffs.mount.protocol import Header, OpenFlag, SetFlag
 from asdffs.mount.session import Passthrough
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Areas, check_same, document_of
-from asdffs.vfs.attributes import Attributes
+from asdffs.vfs.attributes import KINDS, Attributes
 from asdffs.vfs.inodes import Place
 from asdffs.vfs.namespace import User
 

@@ -117,7 +117,7 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether its last record says that it has an end, or cannot be taken back."""
+        """True if the last record ends the session, or says that it cannot be taken back."""
         last = self._record_at(max(self._start, self._backend.size() - _WHOLE))
         return last is not None and last.kind in (DONE, LEFT)
 

@@ -55,7 +55,7 @@ _UNITS: Final = {None: 1.0, "deg": 1.0, "arcmin": 60.0, "arcsec": 3600.0}
 
 
 class Columns(Protocol):
-    """What is known of many trees, whose number is always the same."""
+    """The values that are known of a fixed number of trees."""
 
     def __call__(self, path: Path) -> Sequence[Any]:
         """Return for each tree the value at a path, ``MISSING`` or a ``Mark``."""

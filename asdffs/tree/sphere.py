@@ -28,7 +28,7 @@ _ROUNDING: Final = 1e-12
 
 
 class Circle(NamedTuple):
-    """All points at most ``radius`` radians from ``center``."""
+    """A circle on the sky: all points at most ``radius`` radians from ``center``."""
 
     center: Vector
     radius: float

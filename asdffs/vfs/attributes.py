@@ -6,7 +6,8 @@ The caller holds the main lock.
 from __future__ import annotations
 
 import os
-from typing import Literal, NamedTuple
+import stat
+from typing import Final, Literal, NamedTuple
 
 from asdffs.document.document import Document
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, Owner
@@ -14,6 +15,16 @@ from asdffs.views.base import Options
 
 #: What a name leads to.  Those behind ``link`` are only in the directory of an archive.
 Kind = Literal["file", "directory", "link", "pipe", "socket", "character device", "block device"]
+#: The type bits of each in a mode (inode(7)).
+KINDS: Final[dict[Kind, int]] = {
+    "file": stat.S_IFREG,
+    "directory": stat.S_IFDIR,
+    "link": stat.S_IFLNK,
+    "pipe": stat.S_IFIFO,
+    "socket": stat.S_IFSOCK,
+    "character device": stat.S_IFCHR,
+    "block device": stat.S_IFBLK,
+}
 #: An entry of a listing: name, type bits of the mode (inode(7)), and inode number.  A listing has the attributes of
 #: directories, and of entries whose type is unknown, which is 0.
 Entry = tuple[bytes, int, int]

@@ -38,7 +38,7 @@ _WHY: Final = {
 
 
 class TakenBack(NamedTuple):
-    """How much was taken back: ``bytes`` in ``blocks``; and ``rest``, the number of earlier sessions."""
+    """The size of what was taken back: ``bytes`` in ``blocks``.  ``rest``: how many earlier sessions can follow."""
 
     blocks: int
     bytes: int

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _matches(text: bytes, pattern: Pattern) -> Iterator[Match]:
-    """Yield each scalar that matches, and each value whose key does.  A tree that cannot have any is not parsed."""
+    """Yield each scalar that matches, and each value whose key does.  Text without a match is not parsed."""
     if not pattern.may_be_in(text):
         return
     from asdffs.tree.lookups import Values, for_json, short, walk  # late: it takes longer than a hundred files

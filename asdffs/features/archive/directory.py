@@ -38,7 +38,7 @@ from asdffs.storage.backend import Extent
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.areas import Area
-from asdffs.vfs.attributes import Attributes, Entry, Kind, Shown, attributes_of
+from asdffs.vfs.attributes import KINDS, Attributes, Entry, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
 from asdffs.vfs.inodes import Item
 from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, Owner, number_of
@@ -48,15 +48,7 @@ logger = logging.getLogger(__name__)
 
 #: The directory of the root that tells the state of the mount.
 STATUS: Final = ".asdffs"
-_KINDS: Final[dict[int, Kind]] = {
-    stat.S_IFREG: "file",
-    stat.S_IFDIR: "directory",
-    stat.S_IFLNK: "link",
-    stat.S_IFIFO: "pipe",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "character device",
-    stat.S_IFBLK: "block device",
-}
+_KINDS: Final = {bits: kind for kind, bits in KINDS.items()}
 #: Permission bits that are shown: nothing can be written.
 _SHOWN_BITS: Final = 0o7555
 _SUFFIX: Final = os.fsencode(SUFFIX)
@@ -292,8 +284,9 @@ class ArchiveDirectory(Area):
     def _listed(self, opened: _Listing) -> Iterator[Entry]:
         if opened.folder is None:
             if isinstance(opened.item, DirectoryNode):
-                find = opened.item.find
-                yield from ((os.fsencode(name), *self._kind_of(find(name))) for name in opened.item.entries())
+                for name in opened.item.entries():
+                    node = opened.item.find(name)
+                    yield os.fsencode(name), stat.S_IFREG if isinstance(node, FileNode) else stat.S_IFDIR, node.number
             return
         with self._scheduler.waiting():  # it may have 100,000 entries
             listed = list(self._entries_of(opened.folder, opened.item.path))
@@ -323,10 +316,6 @@ class ArchiveDirectory(Area):
                 if kind == stat.S_IFLNK and self._link_of(f"{path}/{os.fsdecode(beside)}") is None:
                     continue
                 yield beside, shown, number_of(device, f"{inode}{SUFFIX}")
-
-    @staticmethod
-    def _kind_of(node: Node) -> tuple[int, int]:
-        return stat.S_IFREG if isinstance(node, FileNode) else stat.S_IFDIR, node.number
 
     def is_root(self, handle: int) -> bool:
         """See ``Area``."""

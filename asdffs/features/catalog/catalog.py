@@ -181,7 +181,7 @@ class Catalog:
     def rows_of(self, table: str, chunk: int, roots: Sequence[bytes]) -> list[tuple[Any, ...]]:
         """Return rows for an export, of files of a chunk below ``roots`` (all without roots).
 
-        Of ``files``: path, place, and what a ``FileRow`` has from ``size`` to ``left_out``.  Of ``arrays`` and
+        Of ``files``: path, place, and what a ``FileRow`` has from ``size`` to ``footprint``.  Of ``arrays`` and
         ``blocks``: the path of the file, and the columns of the table.
         """
         below, arguments = _below(roots, "f.path")

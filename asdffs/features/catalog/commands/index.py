@@ -38,9 +38,7 @@ _NOTHING: Final = Indexed(0, 0, 0, 0, 0, 0)
 BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments and the examples."""
-    parser.epilog = """\
+_EPILOG: Final = """\
 example:
   asdffs index /data/archive                      the first time it reads all files, then what changed
   asdffs index --catalog archive.db /data/2025 /data/2026
@@ -56,6 +54,11 @@ are removed from the catalogue.  Files stay if their directory cannot be read, o
 disk is not mounted; then the exit code is 1.  After a kill, the next index continues.  A file that cannot be read is
 listed with the reason; the others are indexed.
 """
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the examples."""
+    parser.epilog = _EPILOG
     parser.add_argument("places", metavar="DIR", nargs="*", default=[], help="directory, s3://BUCKET/PREFIX, or file")
     parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
     parser.add_argument("-0", "--null", action="store_true", help="names in FILE end with a NUL, as of find -print0")
