@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import logging
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from asdffs import registry
@@ -32,7 +31,8 @@ class Walk:
     now.  Directories in which a mount of asdffs shows files once more are left out, and names that begin with a
     dot, such as ``.snapshot``.
 
-    ``remote``: settings for URLs.  ``excluded``: patterns of names, or of the last names of paths, that are left out.
+    ``remote``: settings for URLs.  ``excluded``: patterns of names, or of the last names of paths, that are left out;
+    ``*`` stands for a part of one name.
     ``absent``: the roots that are not there.
     """
 
@@ -42,8 +42,7 @@ class Walk:
         self.absent = set[bytes]()
         self._roots = roots
         self._remote = remote or RemoteOptions()
-        patterns = [fnmatch.translate(f"{lead}{one}") for one in excluded for lead in ("", "*/")]
-        self._excluded = re.compile("|".join(patterns)) if excluded else None
+        self._excluded = [one.rstrip("/").split("/") for one in excluded]
         self._unread = set[bytes]()
         self._vacant = set[bytes]()
         self._empty = dict[bytes, str]()
@@ -118,9 +117,11 @@ class Walk:
 
     def _is_left_out(self, path: str) -> bool:
         """Return whether what is at a path is hidden or excluded."""
-        if path.rpartition("/")[2].startswith("."):
-            return True
-        return self._excluded is not None and self._excluded.fullmatch(path) is not None
+        names = path.split("/")
+        return names[-1].startswith(".") or any(
+            len(patterns) <= len(names) and all(map(fnmatchcase, names[-len(patterns) :], patterns))
+            for patterns in self._excluded
+        )
 
     def _entries(self, root: FileFolder, place: str) -> Iterator[tuple[str, os.stat_result | None]]:
         """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""

@@ -168,6 +168,23 @@ def test_hidden_and_excluded_names_are_left_out(data: Path, index: Callable, fin
     assert index("--exclude", "*.asdf", "--exclude", "*.ASDF", data)["removed"] == 5, "all of it"
 
 
+def test_a_pattern_speaks_of_names_and_not_of_the_directories_above(data: Path, index: Callable) -> None:
+    make(data / "one/deep/d.asdf")
+    above = data.parent.name
+    for pattern, found in (
+        (f"{above[:-1]}*", 4),
+        (f"{above}/*/*/*.asdf", 1),
+        ("data*", 4),
+        (f"{above}/data/*", 0),
+        ("one/*.asdf", 2),
+        ("deep/", 3),
+        (f"{data}/one", 1),
+        ("/one", 4),
+        ("[ab].asdf", 2),
+    ):
+        assert index("--exclude", pattern, data)["found"] == found, pattern
+
+
 @pytest.mark.long
 def test_a_kill_between_two_changes_of_a_catalogue_makes_neither(tmp_path: Path) -> None:
     path = str(tmp_path / "c.db")
