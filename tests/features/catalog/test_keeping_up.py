@@ -200,6 +200,7 @@ def test_a_kill_between_two_changes_of_a_catalogue_makes_neither(tmp_path: Path)
         assert read.excluded == ["scratch"]
 
 
+@pytest.mark.long  # it needs pyarrow
 def test_exclude_and_if_older_beside_parquet(data: Path, index: Callable, call: Call, tmp_path: Path) -> None:
     words = ("index", "--catalog", tmp_path / "c.db", "--to", "parquet")
     done = call(*words, tmp_path / "out", "--exclude", "value", data)
