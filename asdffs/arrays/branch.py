@@ -322,7 +322,12 @@ def is_fits(tag: str) -> bool:
 
 def is_table(branch: Branch) -> bool:
     """Return whether ``branch`` has columns, by its tag."""
-    return _TABLE.fullmatch(branch.tag) is not None
+    return is_table_tag(branch.tag)
+
+
+def is_table_tag(tag: str) -> bool:
+    """Return whether a value with ``tag`` is a table: ``core/table``, or that of astropy."""
+    return _TABLE.fullmatch(tag) is not None
 
 
 def branch_of_mask(array: Branch) -> Branch | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from selenium import webdriver
@@ -16,6 +16,11 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from support.mounts import LIMIT
 from support.processes import text_of
+
+#: WebGL by software, which draws the same pixels everywhere.
+_PICTURES: Final = ("--enable-unsafe-swiftshader", "--use-angle=swiftshader")
+
+_ALL: Final = "[...document.querySelectorAll(arguments[0])]"
 
 
 class Browser:
@@ -46,13 +51,20 @@ class Browser:
         """Wait until ``text`` is in an element."""
         self.until(lambda: text in self.text(selector), f"{text!r} in {selector}")
 
-    def press(self, text: str) -> None:
-        """Click the first button of the outline that begins with ``text``, when it is there."""
-        self.until(lambda: any(one.text.startswith(text) for one in self.all("#tree button")), f"a button {text!r}")
-        next(one for one in self.all("#tree button") if one.text.startswith(text)).click()
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all elements, at one instant."""
+        return list(self.run_with(f"return {_ALL}.map((one) => one.textContent)", selector))
+
+    def press(self, text: str, selector: str = ".tree-line .key") -> None:
+        """Click the first element with ``text``, when it is there; of the tree unless ``selector`` says more."""
+        code = f"const found = {_ALL}.find((one) => one.textContent === arguments[1]); found?.click(); return !!found"
+        self.until(lambda: self.run_with(code, selector, text), f"{text!r} among {selector}")
 
     def run(self, script: str) -> Any:
         return self.driver.execute_script(script)
+
+    def run_with(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
 
     def errors(self) -> list[str]:
         """What the console said since the last call, without answers that are errors by themselves."""
@@ -68,7 +80,7 @@ def browser(*, width: int = 1100, height: int = 900) -> Iterator[Browser]:
         pytest.skip("chromium and chromedriver are not installed")
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", *_PICTURES):
         options.add_argument(word)
     options.add_argument(f"--window-size={width},{height}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

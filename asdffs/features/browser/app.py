@@ -8,14 +8,20 @@
 | GET /api/search?text=T                   | values with this text                                                   |
 | GET /api/text; PUT /api/text             | the text, its version as ETag; a save, with the version as If-Match     |
 | GET /api/history; GET /api/history/N     | the trees that were replaced                                            |
+| GET /api/sight                           | what is shown first: facts, the main image or table, the arrays         |
 | GET /api/array?name=A&index=I            | facts about an array                                                    |
-| GET /api/tile?name=A&index=I&step=S&row=R&column=C&stretch=T&cmap=M | a part of its picture, PNG                   |
-| GET /api/curve, GET /api/pixel           | a curve, PNG; the value of an element                                   |
-| GET /api/sky?name=A&row=R&column=C       | the sky coordinates of a pixel                                          |
+| GET /api/statistics                      | statistics and a histogram; of a region: &row, column, rows, columns    |
+| GET /api/tile?name=A&index=I&step=S&row=R&column=C | numbers of a part of an image                                 |
+| GET /api/curve?name=A&index=I&along=B    | positions and values of a curve                                         |
+| GET /api/elements?name=A&row=R&column=C&around=N | the values around an element, as texts                          |
+| GET /api/rows?path=P&start=N&sort=C&descending=1&where=W | rows of a table                                         |
+| GET /api/columns?path=P&x=C&y=C          | two columns of a table, to draw                                         |
+| GET /api/sky, compass, sources           | where a pixel is on the sky; north and east; sources of a table         |
 | GET /api/layout                          | the parts of the file                                                   |
 | GET /api/download?what=W&name=N          | an array as .npy or .fits, a block, the tree                            |
 
-Errors are JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
+Numbers are sent as bytes, little-endian: the headers ``x-shape`` and ``x-dtype`` say how many of what.  Errors are
+JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -45,11 +52,15 @@ from asdffs.errors import (
     UsageError,
     reason_of,
 )
-from asdffs.features.browser import USUAL_STRETCH
-from asdffs.features.browser.contents import children, download, parts_of, search
-from asdffs.features.browser.guard import App, Guard
-from asdffs.features.browser.images import Images, Tile
+from asdffs.features.browser.beside import axis_of, flags_of
+from asdffs.features.browser.contents import children, download, formats_of, parts_of, search
+from asdffs.features.browser.curves import MOST, curve
+from asdffs.features.browser.first_sight import first_sight
+from asdffs.features.browser.guard import NONCE, App, Guard
+from asdffs.features.browser.images import Images, Region, Tile
 from asdffs.features.browser.session import Session
+from asdffs.features.browser.sky import Sky
+from asdffs.features.browser.table_rows import TableRows
 
 #: The largest text that is saved, in bytes.
 LARGEST: Final = 64 << 20
@@ -71,24 +82,33 @@ STATUS: Final[dict[type[AsdffsError], int]] = {
 
 def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
     """Return the application for ``session``, behind its guard.  ``token``, ``port``, ``awaits``: see ``guard``."""
-    images = Images(session)
+    images, tables = Images(session), TableRows(session)
+    sky = Sky(session, tables)
     answers: dict[str, Callable[[Request], Any]] = {
         "facts": lambda request: session.facts(),
+        "sight": lambda request: first_sight(session),
         "tree": lambda request: children(session.values(), _text(request, "path") or ".", _number(request, "start")),
         "search": lambda request: search(session.values(), _text(request, "text")),
         "history": lambda request: session.history(),
         "history/{number:int}": lambda request: _plain(session.old_text(request.path_params["number"])),
-        "array": lambda request: images.facts(_text(request, "name"), _index(request)),
-        "tile": lambda request: images.tile(*_array(request), _tile(request), *_style(request)),
-        "curve": lambda request: images.curve(*_array(request)),
-        "pixel": lambda request: images.pixel(*_array(request), *_pixel(request)),
-        "sky": lambda request: images.sky(_text(request, "name"), *_pixel(request)),
+        "array": lambda request: _described(session, images, tables, *_array(request)),
+        "statistics": lambda request: images.statistics(*_array(request), _region(request)),
+        "tile": lambda request: images.tile(*_array(request), _tile(request)),
+        "curve": lambda request: curve(session, *_array(request), _text(request, "along")),
+        "elements": lambda request: images.elements(*_array(request), *_pixel(request), _number(request, "around")),
+        "rows": lambda request: tables.page(*_rows(request), descending=_text(request, "descending") == "1"),
+        "columns": lambda request: tables.numbers(
+            _text(request, "path"), (_text(request, "x"), _text(request, "y")), MOST, _text(request, "where")
+        ),
+        "sky": lambda request: sky.place(_text(request, "name"), *_pixel(request)),
+        "compass": lambda request: sky.compass(_text(request, "name"), *_pixel(request)),
+        "sources": lambda request: sky.sources(_text(request, "name"), _text(request, "table")),
         "layout": lambda request: parts_of(session),
         "download": lambda request: _download(session, request),
         "text": lambda request: _plain(*session.text()),
     }
     routes = [
-        Route("/", lambda request: Response((_STATIC / "index.html").read_bytes(), media_type="text/html")),
+        Route("/", _page),
         Mount("/static", StaticFiles(directory=_STATIC)),
         *(Route(f"/api/{name}", _answering(answer), methods=["GET"]) for name, answer in answers.items()),
         Route("/api/text", _saving(session), methods=["PUT"]),
@@ -99,14 +119,14 @@ def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
 def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
     """Return an endpoint that runs ``answer`` in a thread, and tells its errors.
 
-    An answer is a picture (the bytes of a PNG image), what JSON can hold, or a whole response.
+    An answer is an array of numbers, what JSON can hold, or a whole response.
     """
 
     def response(request: Request) -> Response:
         found = answer(request)
         if isinstance(found, Response):
             return found
-        return Response(found, media_type="image/png") if isinstance(found, bytes) else _json(found)
+        return _numbers(found) if isinstance(found, np.ndarray) else _json(found)
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -115,6 +135,28 @@ def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
             return _refusal(err)
 
     return endpoint
+
+
+def _page(request: Request) -> Response:
+    """Return the page; its style sheets have the nonce that the policy of this answer allows."""
+    page = (_STATIC / "index.html").read_text().replace(NONCE, request.scope["nonce"])
+    return Response(page, media_type="text/html")
+
+
+def _numbers(found: np.ndarray[Any, Any]) -> Response:
+    dtype = found.dtype.newbyteorder("<")
+    headers = {"x-shape": ",".join(map(str, found.shape)), "x-dtype": dtype.str}
+    return Response(found.astype(dtype, copy=False).tobytes(), headers=headers, media_type="application/octet-stream")
+
+
+def _described(session: Session, images: Images, tables: TableRows, name: str, index: list[int]) -> dict[str, Any]:
+    """Return the facts about an array, with what the arrays beside it tell."""
+    found = images.facts(name, index)
+    plane = found["plane"]
+    found["formats"] = formats_of(session, name)
+    found["axis"] = axis_of(session, name, plane[0]) if len(plane) == 1 == len(found["shape"]) else None
+    found["flags"] = flags_of(tables, name) if found["kind"] in "iu" else {}
+    return found
 
 
 def _json(found: Any, status: int = 200) -> Response:
@@ -190,5 +232,11 @@ def _tile(request: Request) -> Tile:
     return Tile(_number(request, "step"), *_pixel(request))
 
 
-def _style(request: Request) -> tuple[str, str]:
-    return _text(request, "stretch") or USUAL_STRETCH, _text(request, "cmap") or "gray"
+def _region(request: Request) -> Region | None:
+    if not _text(request, "rows"):
+        return None
+    return Region(*_pixel(request), _number(request, "rows"), _number(request, "columns"))
+
+
+def _rows(request: Request) -> tuple[str, int, str, str]:
+    return _text(request, "path"), _number(request, "start"), _text(request, "sort"), _text(request, "where")

@@ -43,9 +43,9 @@ class Cells:
         ``OSError``.
         """
         first = self.count if self.count <= most else -(-most // 2)
-        rows = [*self._rows(0, first, _for_people)]
+        rows = [*self._rows(0, first, for_people)]
         if first < self.count:
-            rows += [["..."] * len(self.columns), *self._rows(self.count - (most - first), most - first, _for_people)]
+            rows += [["..."] * len(self.columns), *self._rows(self.count - (most - first), most - first, for_people)]
         head = [[column.name for column in self.columns]]
         if any(column.unit for column in self.columns):
             head.append([column.unit for column in self.columns])
@@ -73,7 +73,8 @@ class Cells:
             yield [text(values[row], None if mask is None else mask[row]) for values, mask in columns]
 
 
-def _for_people(cell: Any, mask: Any) -> str:
+def for_people(cell: Any, mask: Any) -> str:
+    """Return a cell as people read it, by the table above.  ``mask``: true where masked; None without a mask."""
     if mask is not None and np.all(mask) and np.size(mask):
         return "--"
     if np.ndim(cell):

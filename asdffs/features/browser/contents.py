@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from asdffs import registry
+from asdffs.arrays.branch import is_table_tag
+from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, MissingValueError, NotSupportedError, UsageError
+from asdffs.features.browser.naming import VALUE
 from asdffs.features.browser.session import Session
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.lookups import Values, find_value, is_array, short, walk
+from asdffs.storage.mount_table import filesystem_of
+from asdffs.storage.urls import is_remote
+from asdffs.tree.lookups import Values, datatype_text, find_value, is_array, plain, short, walk
 from asdffs.tree.paths import Path, format_path, name_of, parse_path
 from asdffs.tree.values import ValueNode
 from asdffs.views.formats.base import ArrayFile, ArrayFormat
@@ -22,6 +27,8 @@ from asdffs.views.formats.base import ArrayFile, ArrayFormat
 #: The most children and matches in one answer, and characters of one value.
 MOST: Final = 200
 _LONGEST: Final = 300
+#: File system -> how a file grows in its middle there; on others it is copied.
+_GROWTH: Final = {"xfs": "clone", "btrfs": "clone", "bcachefs": "clone", "ext4": "insert"}
 _PIECE: Final = 1 << 20
 #: What the name of a downloaded file may have; other characters become ``_``.
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -67,17 +74,49 @@ def _is_scalar(node: ValueNode) -> bool:
 
 
 def _entry(path: Path, node: ValueNode) -> dict[str, Any]:
-    """Return what the page shows of one value.  ``array``: the path in ``document.arrays``, of an array."""
-    shown = short(node)
-    array = is_array(node)
+    """Return what the page shows of one value.
+
+    ``kind``: array, table, mapping, sequence or value.  ``array``: the path of an array in ``document.arrays``.
+    """
+    shown, held = short(node), _array_in(node)
+    array = None if held is None else "/".join(map(name_of, (*path, *held)))
     return {
         "path": format_path(path),
         "key": str(path[-1]),
         "text": shown[:_LONGEST] + ("…" if len(shown) > _LONGEST else ""),
         "line": node.line,
-        "open": not array and not _is_scalar(node) and bool(node.value),
-        "array": "/".join(map(name_of, path)) if array else None,
+        "open": not is_array(node) and not _is_scalar(node) and bool(node.value),
+        "kind": _kind(node, array),
+        "tag": node.tag.rpartition("/")[2].lstrip("!"),
+        "unit": _unit(node),
+        "array": array,
     }
+
+
+def _kind(node: ValueNode, array: str | None) -> str:
+    if array is not None:
+        stated = node.value.get("datatype")
+        return "table" if stated is not None and _is_record(stated) else "array"
+    if _is_scalar(node):
+        return "value"
+    return "table" if is_table_tag(node.tag) else "mapping" if isinstance(node.value, dict) else "sequence"
+
+
+def _is_record(datatype: ValueNode) -> bool:
+    return datatype_text(plain(datatype)) == "record"
+
+
+def _array_in(node: ValueNode) -> Path | None:
+    """Return the path of the array in a value that is one, or is a quantity of one; None without one."""
+    if is_array(node):
+        return ()
+    inner = node.value.get(VALUE) if isinstance(node.value, dict) else None
+    return (VALUE,) if inner is not None and is_array(inner) else None
+
+
+def _unit(node: ValueNode) -> str:
+    stated = node.value.get("unit") if isinstance(node.value, dict) else None
+    return stated.text[:40] if stated is not None else ""
 
 
 def parts_of(session: Session) -> dict[str, Any]:
@@ -106,7 +145,12 @@ def parts_of(session: Session) -> dict[str, Any]:
                     "arrays": arrays.get(region.block, []),
                 }
             parts.append(part)
-        return {"size": document.layout.size, "parts": parts}
+        return {"size": document.layout.size, "parts": parts, "growth": _growth(document)}
+
+
+def _growth(document: Document) -> str:
+    """Return how this file system makes room in a file (``storage/growth``): clone, insert or copy."""
+    return _GROWTH.get("" if is_remote(document.path) else filesystem_of(document.path), "copy")
 
 
 class Download(NamedTuple):
@@ -173,3 +217,15 @@ def _pieces(session: Session, read: Callable[[int, int], bytes | Extent], size: 
 
 def _plain(name: str) -> str:
     return _ODD.sub("_", name).strip("._")[:100]
+
+
+def formats_of(session: Session, name: str) -> list[str]:
+    """Return the kinds of files, of npy and fits, that the array ``name`` can be downloaded as."""
+    found = []
+    for what in ("npy", "fits"):
+        try:
+            view_of(session, what, name)
+        except (NotSupportedError, UsageError):
+            continue
+        found.append(what)
+    return found

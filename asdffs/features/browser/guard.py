@@ -33,12 +33,13 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _COOKIE: Final = "asdffs"
+#: What stands in the page for the nonce of an answer: style sheets and the editor's styles have it.
+NONCE: Final = "{{nonce}}"
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{{nonce}}'; img-src 'self' blob: data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = (
-    (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -73,7 +74,8 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, _with_headers(send))
+            scope["nonce"] = secrets.token_urlsafe(18)
+            await self._answer(scope, receive, _with_headers(send, scope["nonce"]))
 
     async def _answer(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -134,12 +136,13 @@ def _asked(scope: MutableMapping[str, Any]) -> str:
     return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
-def _with_headers(send: Send) -> Send:
-    """Return a ``send`` that adds the headers of every answer."""
+def _with_headers(send: Send, nonce: str) -> Send:
+    """Return a ``send`` that adds the headers of every answer; the policy has ``nonce``."""
+    policy = (b"content-security-policy", _POLICY.replace(NONCE, nonce).encode())
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            message["headers"] = [*message.get("headers", ()), policy, *_HEADERS]
         await send(message)
 
     return sending

@@ -1,51 +1,37 @@
-"""Pictures of arrays in tiles, and the sky coordinates of their pixels.
+"""Arrays as the page shows them: facts, tiles of numbers, the elements below the pointer, statistics of a region.
 
-The browser asks for the tiles that it shows, as fine as it shows them: a tile is ``SIDE`` pixels wide and high, of
-every ``step``-th element.  No answer reads more than its tile, except from a compressed block.  Black and white are
-chosen once for an array and a stretch, from a coarse look at all of it.  Sky coordinates are those in the header of
-the .fits file of the array, by astropy's WCS.
+The browser asks for the tiles that it shows, as fine as it shows them, and colours them itself: a tile is ``SIDE``
+elements wide and high, of every ``step``-th element.  No answer reads more than its tile, except from a compressed
+block.  What is black and white comes from a coarse look at all of the image, so that tiles fit together.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from asdffs.document.arrays.array import Array
-from asdffs.errors import AsdffsError, UsageError
-from asdffs.features.browser import STRETCHES
-from asdffs.features.browser.contents import view_of
-from asdffs.features.browser.looking import WHOLE, broadcast_at, look_at, picture
-from asdffs.features.browser.pictures import (
-    GREY,
-    coloured,
-    complete,
-    first_plane,
-    grey_levels,
-    lengths,
-    limits_of,
-    png,
-    real,
-)
+from asdffs.errors import UsageError
+from asdffs.features.browser.cells import for_people
+from asdffs.features.browser.looking import WHOLE, Look, broadcast_at, look_at
+from asdffs.features.browser.pictures import complete, first_plane, histogram_of, lengths, limits_of, real
 from asdffs.features.browser.session import Session
-from asdffs.storage.backend import read_bytes
 
-SIDE: Final = 256
-#: Pixels of a side of the look that chooses black and white, and of a curve.
-_EXACT: Final = 1 << 53  # JavaScript has no larger integers
+SIDE: Final = 512
+#: Elements of a side of the look that chooses black and white, and bars of the histogram.
 _LOOK: Final = 256
-_CURVE: Final = (256, 1024)
-#: How many results are kept: limits of black and white, WCS of arrays.
+_BARS: Final = 120
+#: JavaScript has no larger integers.
+_EXACT: Final = 1 << 53
+#: How many results are kept: limits of black and white.
 _KEPT_LIMITS: Final = 256
-_KEPT_WCS: Final = 64
-#: Bytes of a FITS record, and records of the longest header that is read.
-_RECORD: Final = 2880
-_LONGEST: Final = 64
+#: The most elements to each side of the pointer whose values are told, and values of an array of texts.
+_AROUND: Final = 8
+_TEXTS: Final = 1000
 
 
 class Tile(NamedTuple):
@@ -56,90 +42,134 @@ class Tile(NamedTuple):
     column: int
 
 
+class Region(NamedTuple):
+    """Some elements of a plane: the first ``row`` and ``column``, and how many ``rows`` and ``columns``."""
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+
+
 class Images:
-    """The pictures of the arrays of ``session``, and where their pixels are on the sky."""
+    """The arrays of ``session``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known_limits = functools.lru_cache(_KEPT_LIMITS)(self._limits_of)
-        self._known_wcs = functools.lru_cache(_KEPT_WCS)(self._wcs_of)
 
     def facts(self, name: str, index: Sequence[int]) -> dict[str, Any]:
-        """Return what the page shows beside a picture: shape, datatype, unit, statistics.
+        """Return what is known of an array without reading all of it.
 
-        ``index``: the positions along the first axes.  Raises as ``look_at``, ``MissingValueError``.
+        ``index``: the positions along the first axes.  ``limits``: what is black and white, by the name of a rule.
+        Raises as ``look_at``, ``MissingValueError``.
         """
-        with self._session.entered():
+        version = self._session.text()[1]
+        with self._session.entered() as document:
             array = self._session.array(name)
-            whole = 0 if array.is_remote else WHOLE
-            look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask, whole=whole)
-            found: dict[str, Any] = {"shape": array.shape, "dtype": str(array.dtype), "bytes": array.nbytes}
-            found["unit"] = array.units.get("", "")
-            plane = lengths(look.asked, array.shape)
-        found |= {"plane": plane, "read": look.values.size, "elements": look.total, "side": SIDE}
-        if look.is_numeric:
-            found |= look.statistics()._asdict()
+            shape, dtype = array.shape, array.dtype
+            stored = array.branch.array
+            number = None if stored is None else stored.block_in(len(document.table))
+            found = {
+                "shape": shape,
+                "dtype": str(dtype.newbyteorder("=")),
+                "kind": dtype.kind,
+                "bytes": array.nbytes,
+                "unit": array.units.get("", ""),
+                "side": SIDE,
+                "block": number,
+                "compression": "" if number is None else document.contents.codecs.name(number),
+                "masked": array.mask is not None,
+            }
+            plane = self._asked(array, index)
+        found["plane"] = lengths(plane, shape)
+        if dtype.kind in "biufc":
+            found["limits"] = self._known_limits(name, tuple(index), version)
         else:
-            found["values"] = [str(value) for value in look.values.ravel()[:100].tolist()]
+            found["values"] = self._texts(name, index)
         return {key: _plain(value) for key, value in found.items()}
 
-    def tile(self, name: str, index: Sequence[int], tile: Tile, stretch: str, cmap: str) -> bytes:
-        """Return a tile as PNG.  The first row of the array is at the bottom.
+    def statistics(self, name: str, index: Sequence[int], region: Region | None) -> dict[str, Any]:
+        """Return statistics and a histogram of a plane or a line, or of a ``region`` of a plane.
 
-        Raises ``UsageError`` for a tile that is not there, or as ``facts``.
+        The histogram goes from ``low`` to ``high``, three times as far as from black to white: a few very bright
+        elements would leave only one bar.  ``read``: of how many elements they are.  Raises as ``facts``.
         """
-        if stretch not in STRETCHES or tile.step < 1 or min(tile.row, tile.column) < 0:
-            raise UsageError("there is no such tile or stretch")
+        version = self._session.text()[1]
+        with self._session.entered():
+            array = self._session.array(name)
+            if array.dtype.kind not in "biufc":
+                raise UsageError(f"{name}: its elements are not numbers")
+            low, high = self._known_limits(name, tuple(index), version)["zscale"]
+            asked: tuple[Any, ...] = (*index, ...)
+            if region is not None:
+                rows, columns = (region.row, region.rows), (region.column, region.columns)
+                places = iter(slice(start, start + count) for start, count in (rows, columns))
+                asked = tuple(next(places) if isinstance(key, slice) else key for key in self._plane(array, index))
+            look = look_at(array, asked, _LOOK, _LOOK, array.mask, whole=0 if array.is_remote else WHOLE)
+        found = look.statistics().facts() | {"elements": look.total, "low": 0.0, "high": 0.0}
+        if found["min"] is not None and (spread := high - low) > 0 and math.isfinite(found["max"] - found["min"]):
+            ends = max(float(found["min"]), low - spread), min(float(found["max"]), high + spread)
+            if ends[0] < ends[1]:
+                bars = histogram_of(real(look.values), look.mask, ends, _BARS)
+                found |= {"histogram": bars, "low": ends[0], "high": ends[1]}
+        return {key: _plain(value) for key, value in found.items()}
+
+    def tile(self, name: str, index: Sequence[int], tile: Tile) -> np.ndarray[Any, Any]:
+        """Return the numbers of a tile, as floats; NaN where masked.
+
+        Raises ``UsageError`` for a tile that does not exist, or as ``facts``.
+        """
+        if tile.step < 1 or min(tile.row, tile.column) < 0:
+            raise UsageError("there is no such tile")
         with self._session.entered():
             array = self._session.array(name)
             plane, mask = self._plane(array, index), array.mask
-            values = real(self._read(array, array.shape, plane, tile))
+            values = as_floats(self._read(array, array.shape, plane, tile))
             hidden = None if mask is None else self._read(mask, array.shape, plane, tile)
         if hidden is not None:
             values = np.where(hidden, np.nan, values)
-        limits = self._known_limits(name, tuple(index), stretch, self._session.text()[1])
-        return png(coloured(grey_levels(values, limits, stretch)[::-1], cmap))
+        return values
 
-    def curve(self, name: str, index: Sequence[int]) -> bytes:
-        """Return the curve of an array of one axis, or of one line of it, as PNG."""
-        with self._session.entered():
-            array = self._session.array(name)
-            look = look_at(array, (*index, ...), *_CURVE, array.mask)
-        if look.values.ndim != 1:
-            raise UsageError("it has not one axis")
-        return png(255 - picture(look, *_CURVE, "linear", GREY))
+    def elements(self, name: str, index: Sequence[int], row: int, column: int, around: int) -> dict[str, Any]:
+        """Return the values ``around`` an element as texts, all digits of them, and the first ``row`` and ``column``.
 
-    def pixel(self, name: str, index: Sequence[int], row: int, column: int) -> dict[str, Any]:
-        """Return the value of one element.  Raises ``UsageError`` if it is not there."""
-        with self._session.entered():
-            array = self._session.array(name)
-            place = iter((row, column))
-            where = tuple(next(place) if isinstance(key, slice) else key for key in self._plane(array, index))
-            try:
-                return {"value": _plain(array[where])}
-            except IndexError as err:
-                raise UsageError(str(err)) from err
-
-    def sky(self, name: str, row: int, column: int) -> dict[str, Any]:
-        """Return ``longitude`` and ``latitude`` in degrees and ``frame`` of a pixel; nothing if it has none.
-
-        The first question about an array may take seconds, because gwcs computes its WCS.
+        Raises ``UsageError`` if it does not exist.
         """
-        wcs = self._known_wcs(name, self._session.text()[1])
-        if wcs is None:
-            return {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # astropy's about a header that is not as it would write it
-            longitude, latitude = (float(value) for value in wcs.celestial.pixel_to_world_values(column, row))
-        return {"longitude": round(longitude, 7), "latitude": round(latitude, 7), "frame": wcs.wcs.radesys or "ICRS"}
+        with self._session.entered():
+            array = self._session.array(name)
+            plane = self._plane(array, index)
+            ends = zip((row, column), lengths(plane, array.shape), strict=True)
+            if not all(0 <= place < count for place, count in ends):
+                raise UsageError(f"[{row}, {column}]: the image has no such element")
+            around = min(around, _AROUND)
+            first = max(0, row - around), max(0, column - around)
+            places = iter((slice(first[0], row + around + 1), slice(first[1], column + around + 1)))
+            part = tuple(next(places) if isinstance(key, slice) else key for key in plane)
+            values, mask = np.asarray(array[part]), array.mask
+            hidden = None if mask is None else broadcast_at(mask, part, array.shape)
+        texts = [
+            [for_people(value, None if hidden is None else hidden[line, place]) for place, value in enumerate(cells)]
+            for line, cells in enumerate(values)
+        ]
+        return {"row": first[0], "column": first[1], "values": texts}
+
+    def _texts(self, name: str, index: Sequence[int]) -> list[str]:
+        with self._session.entered():
+            array = self._session.array(name)
+            look: Look = look_at(array, (*index, ...), _LOOK, _LOOK)
+        return [str(value) for value in look.values.ravel()[:_TEXTS].tolist()]
 
     @staticmethod
-    def _plane(array: Array, index: Sequence[int]) -> tuple[Any, ...]:
-        """Return the complete index of the plane.  Raises ``UsageError`` if it has not two axes."""
+    def _asked(array: Array, index: Sequence[int]) -> tuple[Any, ...]:
         try:
-            plane = first_plane(complete((*index, ...), array.shape), array.shape)
+            return first_plane(complete((*index, ...), array.shape), array.shape)
         except IndexError as err:
             raise UsageError(str(err)) from err
+
+    def _plane(self, array: Array, index: Sequence[int]) -> tuple[Any, ...]:
+        """Return the complete index of the plane.  Raises ``UsageError`` if it has not two axes."""
+        plane = self._asked(array, index)
         if sum(isinstance(key, slice) for key in plane) != 2 or array.dtype.kind not in "biufc":
             raise UsageError("it is no image: it has not two axes of numbers")
         return plane
@@ -160,31 +190,31 @@ class Images:
             part.append(slice(start, min(count, start + SIDE * tile.step), tile.step))
         return broadcast_at(array, tuple(part), shape)
 
-    def _limits_of(self, name: str, index: tuple[int, ...], stretch: str, version: str) -> tuple[float, float]:
-        """Return what is black and white in all tiles of an image; ``version`` of the text."""
+    def _limits_of(self, name: str, index: tuple[int, ...], version: str) -> dict[str, tuple[float, float]]:
+        """Return what is black and white in all tiles of an image, by rule; ``version`` of the text."""
         with self._session.entered():
             array = self._session.array(name)
             look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask)
-        return limits_of(look.pixels(_LOOK, _LOOK, peak=False), stretch)
+        pixels = look.pixels(_LOOK, _LOOK, peak=False) if look.values.ndim == 2 else as_floats(look.values)
+        return {"zscale": limits_of(pixels), "1 to 99.9 %": limits_of(pixels, "log"), "all": _ends(pixels)}
 
-    def _wcs_of(self, name: str, version: str) -> Any:
-        """Return the WCS of an array; None if it has none, or astropy is not installed.  ``version`` of the text."""
-        try:
-            from astropy.io.fits import Header
-            from astropy.wcs import WCS
 
-            view = view_of(self._session, "fits", name)
-            with self._session.entered(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                header = _image_header(lambda offset: read_bytes(view.read(offset, _RECORD)), Header)
-                wcs = None if header is None else WCS(header)
-        except (AsdffsError, ImportError, OSError, ValueError):  # it has no .fits file, or none that says where it is
-            return None
-        return wcs if wcs is not None and wcs.has_celestial else None
+def as_floats(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return numbers as float32 where these have all of their digits, else as float64, in this machine's order."""
+    numbers = real(values)
+    exact = numbers.dtype.itemsize <= (4 if numbers.dtype.kind == "f" else 2)
+    return np.ascontiguousarray(numbers, "f4" if exact else "f8")
+
+
+def _ends(pixels: np.ndarray[Any, Any]) -> tuple[float, float]:
+    finite = pixels[np.isfinite(pixels)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
 def _plain(value: Any) -> Any:
     """Return a value for the JSON of the page: NaN, other objects, and integers too large for JavaScript are text."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     value = value.item() if hasattr(value, "item") else value
@@ -193,21 +223,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > _EXACT:
         return str(value)
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def _image_header(read: Callable[[int], bytes], parse: Any) -> Any:
-    """Return the first header with an image; None without one.  ``read(offset)`` returns a record."""
-    place = 0
-    while place < _LONGEST * _RECORD:
-        raw = b""
-        while b"END" + b" " * 77 not in raw:
-            piece = read(place)
-            if len(piece) < _RECORD:
-                return None
-            raw, place = raw + piece, place + _RECORD
-        header = parse.fromstring(raw)
-        if header.get("NAXIS", 0) >= 2:
-            return header
-        if header.get("NAXIS", 0):
-            return None
-    return None

@@ -17,7 +17,7 @@ from asdffs.tree.paths import Path, name_of, parse_path
 _INDEX: Final = re.compile(r"(.*)\[([^\[\]]*)\]", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
 #: What a quantity calls its array.
-_VALUE: Final = "value"
+VALUE: Final = "value"
 
 
 def find_array(document: Document, text: str) -> tuple[Array, str, tuple[Any, ...]] | None:
@@ -45,7 +45,7 @@ def _named(document: Document, text: str) -> tuple[Array, str] | None:
     names = [text.strip("/"), *(["/".join(map(name_of, dotted))] if dotted is not None else [])]
     for name in names:
         column = name.rpartition("/")[0].rpartition("/")[2] == COLUMNS
-        for whole in (name, *(f"{name}/{inner}".lstrip("/") for inner in (_VALUE, *(["data"] if column else [])))):
+        for whole in (name, *(f"{name}/{inner}".lstrip("/") for inner in (VALUE, *(["data"] if column else [])))):
             try:
                 return document.arrays[whole], whole
             except KeyError:

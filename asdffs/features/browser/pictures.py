@@ -123,6 +123,12 @@ class Statistics(NamedTuple):
     bars: tuple[int, ...]
     masked: int = 0
 
+    def facts(self) -> dict[str, Any]:
+        """Return the statistics under the names that users read."""
+        facts: dict[str, Any] = {"read": self.numbers + self.masked, "masked": self.masked, "nan": self.nan}
+        facts |= {"infinite": self.infinite, "min": self.least, "max": self.greatest}
+        return facts | {"mean": self.mean, "std": self.deviation, "histogram": list(self.bars)}
+
 
 def statistics_of(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None = None) -> Statistics:
     """Return the statistics of ``values``, an array of numbers or bools, of any shape.
@@ -168,13 +174,19 @@ def _bars(
     """Return the histogram: one bar if all numbers are equal, none if their range is larger than a float can be."""
     if least == greatest:
         return (count,)
-    if not math.isfinite(greatest - least):
-        return ()
-    found = np.zeros(BARS, int)
+    return histogram_of(values, mask, (least, greatest), BARS) if math.isfinite(greatest - least) else ()
+
+
+def histogram_of(
+    values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None, ends: tuple[float, float], bars: int
+) -> tuple[int, ...]:
+    """Return how many numbers are in each of ``bars`` equal parts from ``ends[0]`` to ``ends[1]``, which differ.
+
+    Numbers outside, and those that are not finite or masked, are not counted.
+    """
+    found = np.zeros(bars, int)
     for piece in _pieces(values, mask):
-        finite = piece[np.isfinite(piece)].astype("f8")
-        places = ((finite - least) / (greatest - least) * BARS).astype(int).clip(0, BARS - 1)
-        found += np.bincount(places, minlength=BARS)
+        found += np.histogram(piece[np.isfinite(piece)].astype("f8"), bars, ends)[0]
     return tuple(map(int, found))
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
+from astropy import units
 from astropy.io import fits
+from astropy.table import MaskedColumn, Table
 from astropy.wcs import WCS
-from PIL import Image
 from support.commands import command
 from support.mounts import environment_in
-from support.page_client import Page, viewed
+from support.page_client import Answer, Page, viewed
 from support.processes import until
 from support.samples import odd_file
 
@@ -46,8 +47,10 @@ def page(file: Path, tmp_path: Path) -> Iterator[Page]:
         yield found
 
 
-def picture(raw: bytes) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(raw))).astype(int)
+def numbers(answer: Answer) -> np.ndarray:
+    assert answer.status == 200, answer.body
+    shape = tuple(map(int, answer.headers["x-shape"].split(",")))
+    return np.frombuffer(answer.body, answer.headers["x-dtype"]).reshape(shape)
 
 
 # -- safety ------------------------------------------------------------------------------
@@ -280,37 +283,164 @@ def test_the_file_is_locked_and_read_only_does_not_lock(page: Page, file: Path, 
 # -- arrays ------------------------------------------------------------------------------
 
 
+def element(page: Page, row: int, column: int, **words: object) -> str:
+    """The value of one element as the page tells it."""
+    found = page.get("elements", row=row, column=column, around=2, **words).json
+    return found["values"][row - found["row"]][column - found["column"]]
+
+
 def test_tiles_are_the_image(page: Page) -> None:
     facts = page.get("array", name="data").json
-    assert (facts["shape"], facts["plane"], facts["least"]) == ([700, 600], [700, 600], 0)
-    whole = np.zeros((768, 768), int)
-    for row in range(3):
-        for column in range(3):
-            tile = picture(page.get("tile", name="data", step=1, row=row, column=column, stretch="linear").body)[::-1]
-            whole[row * 256 : row * 256 + tile.shape[0], column * 256 : column * 256 + tile.shape[1]] = tile
-    low, high = np.percentile(IMAGE[::3, ::3], (1, 99))
-    expected = ((IMAGE - low) / (high - low)).clip(0, 1) * 255
-    assert np.abs(whole[:700, :600] - expected).max() < 3
-    coarse = picture(page.get("tile", name="data", step=4, row=0, column=0).body)
-    assert coarse.shape == (175, 150)
-    assert picture(page.get("tile", name="data", step=4, cmap="viridis", stretch="asinh").body).shape == (175, 150, 3)
-    assert picture(page.get("tile", name="cube", index="1", step=1).body).shape == (3, 4)
-    assert page.get("tile", name="data", step=1, cmap="nothing").status == 400
-    assert page.get("pixel", name="data", row=3, column=5).json == {"value": 8}
-    assert page.get("pixel", name="data", row=700, column=5).status == 400
-    assert page.get("pixel", name="cube", row=2, column=3).json == {"value": 5}  # of the first plane, which is shown
-    assert page.get("pixel", name="cube", index="1", row=2, column=3).json == {"value": 8}
-    assert picture(page.get("tile", name="waves", step=1).body).shape == (3, 4)
-    assert page.get("pixel", name="waves", row=0, column=1).json == {"value": "1j"}
+    assert (facts["shape"], facts["plane"], facts["side"]) == ([700, 600], [700, 600], 512)
+    assert facts["limits"]["all"] == [0, 1296], "of the elements that were looked at"
+    whole = np.zeros(IMAGE.shape, "f4")
+    for row in range(2):
+        for column in range(2):
+            tile = numbers(page.get("tile", name="data", step=1, row=row, column=column))
+            whole[row * 512 : row * 512 + tile.shape[0], column * 512 : column * 512 + tile.shape[1]] = tile
+    assert np.array_equal(whole, IMAGE)
+    assert np.array_equal(numbers(page.get("tile", name="data", step=4, row=0, column=0)), IMAGE[::4, ::4])
+    assert np.array_equal(numbers(page.get("tile", name="cube", index="1", step=1)), IMAGE[3:6, :4])
+    assert np.array_equal(numbers(page.get("tile", name="waves", step=1)), IMAGE[:3, :4])
+    assert element(page, 3, 5, name="data") == "8.0"
+    assert element(page, 2, 3, name="cube") == "5.0", "of the first plane, which is shown"
+    assert element(page, 2, 3, name="cube", index="1") == "8.0"
+    assert element(page, 0, 1, name="waves") == "1j"
+    found = page.get("elements", name="data", row=699, column=0, around=999).json
+    assert (found["row"], found["column"], len(found["values"]), len(found["values"][0])) == (691, 0, 9, 9)
+    for row, column in ((700, 5), (0, 600)):
+        assert page.get("elements", name="data", row=row, column=column).status == 400
+
+
+def test_large_integers_and_masked_elements_are_exact(tmp_path: Path) -> None:
+    large = np.array([[2**63 - 1, -(2**63)], [2**53 + 1, 7]])
+    values = np.ma.masked_array(np.arange(6.0).reshape(2, 3), [[0, 1, 0], [0, 0, 0]])
+    asdf.AsdfFile({"large": large, "values": values}).write_to(tmp_path / "x.asdf")
+    with viewed(tmp_path / "x.asdf", environment_in(tmp_path), "--read-only") as page:
+        found = page.get("elements", name="large", row=0, column=0, around=1).json["values"]
+        assert found == [[str(one) for one in row] for row in large.tolist()]
+        assert element(page, 0, 1, name="values") == "--"
+        assert np.array_equal(np.isnan(numbers(page.get("tile", name="values", step=1))), values.mask)
+        assert page.get("statistics", name="values").json["masked"] == 1
+        assert page.get("statistics", name="large").json["max"] == str(2**63 - 1)
+
+
+def test_statistics_of_the_whole_and_of_a_region(page: Page) -> None:
+    whole = page.get("statistics", name="data").json
+    assert (whole["read"], whole["min"], whole["max"]) == (IMAGE.size, 0, IMAGE.max())
+    assert whole["mean"] == pytest.approx(IMAGE.mean(dtype="f8"))
+    assert sum(whole["histogram"]) == IMAGE.size
+    part = page.get("statistics", name="data", row=10, column=20, rows=5, columns=7).json
+    assert (part["min"], part["max"], part["read"]) == (30, 44 - 4 + 10 - 10, 35)
+    assert part["std"] == pytest.approx(IMAGE[10:15, 20:27].std(dtype="f8"))
+    plane = page.get("statistics", name="cube", index="1").json
+    assert (plane["min"], plane["max"]) == (3, 8)
+    assert page.get("statistics", name="words").status == 400
 
 
 def test_curves_and_what_is_no_image(page: Page) -> None:
-    assert picture(page.get("curve", name="line").body).shape == (256, 1024)
-    assert picture(page.get("curve", name="waves", index="2").body).shape == (256, 1024)
+    assert np.array_equal(numbers(page.get("curve", name="line")), [range(5), range(5)])
+    assert np.array_equal(numbers(page.get("curve", name="waves", index="2"))[1], [2, 3, 4, 5])
     assert page.get("tile", name="line", step=1).status == 400
     assert page.get("curve", name="words").status == 400
     assert page.get("array", name="nothing").status == 404
     assert page.get("array", name="words").json["values"] == ["a", "b"]
+
+
+def test_a_long_curve_keeps_its_peaks_and_has_its_axis(tmp_path: Path) -> None:
+    values = np.zeros(1_000_000, "f4")
+    values[[7, 654_321]] = 5, -3
+    tree = {"spectrum": {"flux": np.arange(4) * units.Jy, "wavelength": np.array([1.0, 2, 4, 8]) * units.um}}
+    asdf.AsdfFile({"long": values, "none": np.full(20_000, np.nan), **tree}).write_to(tmp_path / "x.asdf")
+    with viewed(tmp_path / "x.asdf", environment_in(tmp_path), "--read-only") as page:
+        places, heights = numbers(page.get("curve", name="long"))
+        assert len(places) <= 8192
+        assert (heights[places == 7], heights[places == 654_321]) == (5, -3)
+        assert (np.diff(places) > 0).all()
+        assert np.isnan(numbers(page.get("curve", name="none"))[1]).all()
+        axis = page.get("array", name="spectrum/flux/value").json["axis"]
+        assert axis == {"name": "spectrum/wavelength/value", "unit": "um"}
+        found = numbers(page.get("curve", name="spectrum/flux/value", along=axis["name"]))
+        assert np.array_equal(found, [[1, 2, 4, 8], [0, 1, 2, 3]])
+        assert page.get("curve", name="long", along=axis["name"]).status == 400
+
+
+# -- tables ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[Page]:
+    random = np.random.default_rng(3)
+    columns = {
+        "id": np.arange(1000),
+        "ra": random.uniform(149.98, 150.02, 1000) * units.deg,
+        "dec": random.uniform(1.98, 2.02, 1000) * units.deg,
+        "mag": MaskedColumn(random.uniform(18, 25, 1000), mask=random.random(1000) < 0.1, description="Kron"),
+        "name": [f"star {number % 7}" for number in range(1000)],
+        "pair": random.random((1000, 2)),
+    }
+    records = np.array([(0, b"DO_NOT_USE"), (2, b"SATURATED")], [("BIT", "u4"), ("NAME", "S20")])
+    wcs = {"ctype1": "RA---TAN", "ctype2": "DEC--TAN", "crval1": 150.0, "crval2": 2.0, "crpix1": 50.0, "crpix2": 40.0}
+    wcs |= {"cdelt1": -0.001, "cdelt2": 0.001, "cunit1": "deg", "cunit2": "deg"}
+    tree = {"meta": {"telescope": "X", **wcs}, "data": np.zeros((80, 100), "f4"), "dq": np.zeros((80, 100), "u4")}
+    asdf.AsdfFile(tree | {"stars": Table(columns), "dq_def": records}).write_to(tmp_path / "t.asdf")
+    with viewed(tmp_path / "t.asdf", environment_in(tmp_path), "--read-only") as page:
+        yield page
+
+
+def test_rows_are_sorted_and_chosen_as_a_loop_would(tables: Page, tmp_path: Path) -> None:
+    with asdf.open(tmp_path / "t.asdf") as file:
+        stars = Table(file["stars"], copy=True)
+    rows = tables.get("rows", path="stars").json
+    assert (rows["total"], rows["count"], len(rows["rows"]), rows["numbers"][:3]) == (1000, 1000, 200, [0, 1, 2])
+    facts = {one["name"]: one for one in rows["columns"]}
+    assert (facts["ra"]["unit"], facts["mag"]["description"], facts["pair"]["shape"]) == ("deg", "Kron", [2])
+    assert tables.get("rows", path="stars", start=990).json["numbers"] == list(range(990, 1000))
+    chosen = [row for row in range(1000) if stars["mag"][row] is not np.ma.masked and stars["mag"][row] < 20]
+    where = 'mag < 20 and name == "star 3"'
+    expected = [row for row in chosen if stars["name"][row] == "star 3"]
+    found = tables.get("rows", path="stars", where=where, sort="ra").json
+    assert (found["count"], found["numbers"]) == (len(expected), sorted(expected, key=lambda row: stars["ra"][row]))
+    down = tables.get("rows", path="stars", sort="mag", descending=1, start=800).json["rows"]
+    assert [row[3] for row in down][-int(stars["mag"].mask.sum()) :] == ["--"] * int(stars["mag"].mask.sum())
+    drawn = numbers(tables.get("columns", path="stars", x="ra", y="mag", where="mag < 20"))
+    assert np.array_equal(drawn[0], chosen)
+    assert np.array_equal(drawn[2], np.asarray(stars["mag"][chosen]))
+    for words in ({"sort": "pair"}, {"sort": "no"}, {"where": "no > 1"}, {"where": "mag <"}):
+        assert tables.get("rows", path="stars", **words).status == 400, words
+    assert tables.get("columns", path="stars", x="name", y="mag").status == 400
+    assert tables.get("rows", path="data").status == 404
+
+
+def test_records_are_a_table_and_name_the_bits_of_flags(tables: Page) -> None:
+    assert tables.get("rows", path="dq_def").json["rows"] == [["0", "DO_NOT_USE"], ["2", "SATURATED"]]
+    assert tables.get("array", name="dq").json["flags"] == {"0": "DO_NOT_USE", "2": "SATURATED"}
+    assert tables.get("array", name="data").json["flags"] == {}
+
+
+def test_sources_lie_where_the_wcs_has_them(tables: Page, tmp_path: Path) -> None:
+    with asdf.open(tmp_path / "t.asdf") as file:
+        stars = Table(file["stars"], copy=True)
+    with fits.open(io.BytesIO(tables.get("download", what="fits", name="data").body)) as hdus:
+        columns, rows = WCS(hdus[-1].header).world_to_pixel_values(stars["ra"], stars["dec"])
+    found = tables.get("sources", name="data", table="stars").json
+    assert np.allclose(found["columns"], columns[found["number"]], atol=1e-3)
+    assert np.allclose(found["rows"], rows[found["number"]], atol=1e-3)
+    inside = (columns > -0.5) & (columns < 99.5) & (rows > -0.5) & (rows < 79.5)
+    assert len(found["number"]) == inside.sum() > 100
+    compass = tables.get("compass", name="data", row=40, column=50).json
+    assert (compass["north"], compass["east"]) == (pytest.approx([0, 1], abs=1e-3), pytest.approx([-1, 0], abs=1e-3))
+    assert compass["scale"] == pytest.approx(3.6, rel=1e-3)
+    assert tables.get("sources", name="data", table="dq_def").status == 400
+
+
+def test_the_first_sight(tables: Page) -> None:
+    sight = tables.get("sight").json
+    assert sight["main"] == {"kind": "array", "path": "data"}
+    assert sight["tables"] == ["stars"]
+    assert {"label": "Telescope", "value": "X", "path": "meta.telescope"}.items() <= sight["facts"][0].items()
+    kinds = {one["key"]: one["kind"] for one in tables.get("tree").json["children"]}
+    assert (kinds["stars"], kinds["dq_def"], kinds["data"], kinds["meta"]) == ("table", "table", "array", "mapping")
 
 
 def test_the_layout_fills_the_file(page: Page, file: Path) -> None:

@@ -37,7 +37,6 @@ from asdffs.tree.paths import format_path, parse_path
 
 if TYPE_CHECKING:
     from asdffs.features.browser.looking import Look
-    from asdffs.features.browser.pictures import Statistics
 
 SUMMARY: Final = "statistics and a picture of an array, or the rows of a table"
 logger = logging.getLogger(__name__)
@@ -208,7 +207,7 @@ def _show_array(arguments: argparse.Namespace, array: Array, name: str, index: t
     look = look_at(array, index, rows, columns, array.mask, whole=0 if array.is_remote else WHOLE)
     facts = _facts(arguments.file, array, name, look)
     if look.is_numeric:
-        facts |= _numbers(look.statistics())
+        facts |= look.statistics().facts()
     if arguments.json:
         print(json.dumps(facts, indent=2, allow_nan=False))
     else:
@@ -263,12 +262,6 @@ def _facts(file: str, array: Array, name: str, look: Look) -> dict[str, Any]:
         "read": look.values.size,
     }
     return facts
-
-
-def _numbers(seen: Statistics) -> dict[str, Any]:
-    facts: dict[str, Any] = {"read": seen.numbers + seen.masked, "masked": seen.masked, "nan": seen.nan}
-    facts |= {"infinite": seen.infinite, "min": seen.least, "max": seen.greatest}
-    return facts | {"mean": seen.mean, "std": seen.deviation, "histogram": list(seen.bars)}
 
 
 def _lines(facts: dict[str, Any], look: Look) -> Iterator[str]:

@@ -1,0 +1,151 @@
+/** One screen: the tree, what is selected, facts about it. */
+import { useEffect, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
+import { ErrorBoundary } from 'react-error-boundary';
+import { Group, Panel, Separator } from 'react-resizable-panels';
+
+import { type Facts, type Sight } from './api';
+import { useAsked } from './asking';
+import { BesideContext } from './Beside';
+import { FileMap } from './FileMap';
+import { Inspector } from './Inspector';
+import { change, go, usePlace, type View } from './place';
+import { TableView } from './TableView';
+import { TextView } from './TextView';
+import { ArrayView, FirstSight } from './Thing';
+import { Tree } from './Tree';
+import { bytes } from './words';
+
+const NARROW = matchMedia('(max-width: 760px)');
+const VIEWS: [View, string][] = [['sight', 'Overview'], ['text', 'Text'], ['map', 'File']];
+/** How often a change by another program is looked for, in milliseconds. */
+const LOOK = 5000;
+
+function useNarrow(): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      NARROW.addEventListener('change', listener);
+      return () => NARROW.removeEventListener('change', listener);
+    },
+    () => NARROW.matches,
+  );
+}
+
+function Middle({ facts, sight, refresh }: { facts: Facts; sight: Sight | undefined; refresh: () => void }): ReactElement {
+  const place = usePlace();
+  const changed = useRef(false);
+  const version = facts.version;
+  const view = place.view ?? 'sight';
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => { if (changed.current) event.preventDefault(); };
+    window.addEventListener('beforeunload', ask);
+    return () => window.removeEventListener('beforeunload', ask);
+  }, []);
+  return (
+    <>
+      {/* the editor stays, with what was typed, while others are looked at */}
+      <Kept shown={view === 'text'}>
+        <TextView writable={facts.writable} version={version} onSaved={refresh} onChanged={(now) => { changed.current = now; }} />
+      </Kept>
+      {view === 'map' && <FileMap version={version} />}
+      {view === 'array' && place.name && <ArrayView key={place.name} name={place.name} version={version} sight={sight} />}
+      {view === 'table' && place.name && <TableView key={place.name} path={place.name} version={version} />}
+      {view === 'sight' && (sight ? <FirstSight facts={facts} sight={sight} version={version} /> : <p className="hint">reading the tree…</p>)}
+    </>
+  );
+}
+
+function Kept({ shown, children }: { shown: boolean; children: ReactElement }): ReactElement | null {
+  const [was, setWas] = useState(false);
+  if (shown && !was) setWas(true);
+  return was || shown ? <div hidden={!shown} className="kept">{children}</div> : null;
+}
+
+function Trouble({ error, resetErrorBoundary }: { error: unknown; resetErrorBoundary: () => void }): ReactElement {
+  return (
+    <div role="alert">
+      <p>{error instanceof Error ? error.message : String(error)}</p>
+      <button type="button" onClick={resetErrorBoundary}>Try again</button>
+    </div>
+  );
+}
+
+export function App(): ReactElement {
+  const place = usePlace();
+  const narrow = useNarrow();
+  const [beside, setBeside] = useState<HTMLElement | null>(null);
+  const [looked, setLooked] = useState(0);
+  const [facts, setFacts] = useState<Facts>();
+  const asked = useAsked<Facts>('facts', {}, String(looked));
+  const sight = useAsked<Sight>(facts ? 'sight' : null, {}, facts?.version);
+  const [pane, setPane] = useState<'tree' | 'middle' | 'facts'>('middle');
+  const refresh = (): void => setLooked((before) => before + 1);
+  if (asked.found && asked.found !== facts) setFacts(asked.found);
+  useEffect(() => {
+    const timer = setInterval(() => { if (!document.hidden) refresh(); }, LOOK);
+    return () => clearInterval(timer);
+  }, []);
+  useEffect(() => {
+    if (facts) document.title = `${facts.name.split('/').at(-1)} – asdffs`;
+    if (facts && sight.found) document.body.dataset.ready = 'true';
+  }, [facts, sight.found]);
+  const selected = `${place.view} ${place.name} ${place.line}`;
+  const [before, setBefore] = useState(selected);
+  if (selected !== before) {
+    setBefore(selected);
+    setPane('middle');
+  }
+  if (!facts) return <main><p role="status">{asked.error ?? 'reading…'}</p></main>;
+  const shows = place.view ?? 'sight';
+  const sizes = /^\d+,\d+,\d+$/.test(place.panes ?? '') ? place.panes!.split(',') : ['24', '56', '20'];
+  const middle = (
+    <section id="middle" tabIndex={-1} aria-label="What is selected" data-view={shows}>
+      {(shows === 'array' || shows === 'table') && <h2 className="thing">{place.name}</h2>}
+      <BesideContext.Provider value={beside}>
+      <ErrorBoundary FallbackComponent={Trouble} resetKeys={[selected, place.index, facts.version]}>
+        <Middle facts={facts} sight={sight.found} refresh={refresh} />
+      </ErrorBoundary>
+      </BesideContext.Provider>
+    </section>
+  );
+  const tree = <nav className="pane" aria-label="Tree"><Tree version={facts.version} /></nav>;
+  const inspector = <section className="pane facts" aria-label="Facts"><Inspector key={place.name} facts={facts} version={facts.version} setBeside={setBeside} /></section>;
+  return (
+    <div className="page">
+      <a className="skip" href="#middle">Skip to content</a>
+      <header>
+        <h1>
+          <button type="button" className="name" title={facts.name} onClick={() => go({})}>{facts.name.split('/').at(-1)}</button>
+        </h1>
+        <span id="facts">{bytes(facts.size)}{facts.writable ? '' : ', read-only'}</span>
+        {asked.error && <span role="alert">{asked.error}</span>}
+        <div className="tabs" role="group" aria-label="Views">
+          {VIEWS.map(([view, label]) => (
+            <button key={view} id={`tab-${view}`} type="button" aria-pressed={shows === view} onClick={() => go(view === 'sight' ? {} : { view })}>{label}</button>
+          ))}
+        </div>
+        {narrow && (
+          <div className="tabs" role="group" aria-label="Parts of the screen">
+            {(['tree', 'middle', 'facts'] as const).map((one) => (
+              <button key={one} type="button" aria-pressed={pane === one} onClick={() => setPane(one)}>{{ tree: 'Tree', middle: 'View', facts: 'Facts' }[one]}</button>
+            ))}
+          </div>
+        )}
+      </header>
+      {narrow ? (
+        <main className="narrow">
+          <div hidden={pane !== 'tree'} className="kept">{tree}</div>
+          <div hidden={pane !== 'middle'} className="kept">{middle}</div>
+          <div hidden={pane !== 'facts'} className="kept">{inspector}</div>
+        </main>
+      ) : (
+        <Group className="panels" role="main" orientation="horizontal" onLayoutChanged={({ left: first, centre: second, right: third }) => change({ panes: [first, second, third].map((one) => Math.round(one ?? 0)).join(',') })}>
+          <Panel id="left" defaultSize={`${sizes[0]}%`} minSize="12%">{tree}</Panel>
+          <Separator className="separator" aria-label="Width of the tree" />
+          <Panel id="centre" defaultSize={`${sizes[1]}%`} minSize="25%">{middle}</Panel>
+          <Separator className="separator" aria-label="Width of the facts" />
+          <Panel id="right" defaultSize={`${sizes[2]}%`} minSize="10%" collapsible>{inspector}</Panel>
+        </Group>
+      )}
+    </div>
+  );
+}

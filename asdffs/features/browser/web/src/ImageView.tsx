@@ -1,0 +1,275 @@
+/** An image with its settings, colour bar, histogram, the values below the pointer and its place on the sky. */
+import { Histogram, ScaleType } from '@h5web/lib';
+import { useEffect, useState, type ReactElement } from 'react';
+
+import { ask, type ArrayFacts, type Compass, type Elements, type Limits, type ListedArray, type SkyPlace, type Statistics } from './api';
+import { useAsked, useLatest } from './asking';
+import { Beside } from './Beside';
+import { ColourBar } from './ColourBar';
+import { ImageCanvas, type Region, type Source } from './ImageCanvas';
+import { change, usePlace } from './place';
+import { usePointed } from './pointer';
+import { COLOURS, coloursOf, STRETCHES } from './stretches';
+import { number } from './words';
+
+interface Props {
+  name: string;
+  facts: ArrayFacts;
+  version: string;
+  arrays: ListedArray[];
+  tables: string[];
+}
+
+/** How long an array is shown while two blink, in milliseconds. */
+const BLINK = 800;
+const PLAY = 400;
+
+function flagsIn(value: string, names: Record<string, string>): string {
+  const bits = BigInt(value).toString(2);
+  const set = [...bits].flatMap((bit, place) => (bit === '1' ? [bits.length - 1 - place] : []));
+  return set.map((bit) => names[bit] ?? `bit ${bit}`).join(', ');
+}
+
+/** The elements around the pointer, and where it is on the sky. */
+function Readout({ name, index, facts, version }: { name: string; index: string; facts: ArrayFacts; version: string }): ReactElement {
+  const pointed = usePointed();
+  const [found, setFound] = useState<Elements & { at: string }>();
+  const [sky, setSky] = useState<SkyPlace & { at: string }>();
+  const look = useLatest(async (at: { row: number; column: number; name: string; index: string }) => {
+    const key = JSON.stringify(at);
+    try {
+      setFound({ ...(await ask<Elements>('elements', { ...at, around: 2 })), at: key });
+      setSky({ ...(await ask<SkyPlace>('sky', { name: at.name, row: at.row, column: at.column })), at: key });
+    } catch {
+      setFound(undefined); // the picture itself tells what is wrong
+    }
+  });
+  useEffect(() => {
+    if (pointed) look({ ...pointed, name, index });
+  }, [pointed, name, index, version]); // eslint-disable-line react-hooks/exhaustive-deps
+  if (!pointed) return <p className="readout hint">Point at the image to read values. Shift and drag for statistics of a region.</p>;
+  const key = JSON.stringify({ ...pointed, name, index });
+  const known = found?.at === key ? found : undefined;
+  const value = known?.values[pointed.row - known.row]?.[pointed.column - known.column];
+  const flags = value && /^[1-9]\d*$/.test(value) && facts.kind === 'u' ? flagsIn(value, facts.flags) : '';
+  return (
+    <div className="readout">
+      <p id="pixel" role="status" data-settled={known ? 'true' : undefined}>
+        <span className="at">[{pointed.row}, {pointed.column}]</span> <strong>{value ?? '…'}</strong> {facts.unit}
+        {flags && <span className="flags">{flags}</span>}
+        {sky?.at === key && sky.text && (
+          <span className="sky">
+            {sky.text} ({sky.longitude.toFixed(6)}°, {sky.latitude.toFixed(6)}°, {sky.frame})
+          </span>
+        )}
+      </p>
+      {known && (
+        <Beside>
+        <table className="elements" aria-label="Values around the pointer">
+          <tbody>
+            {known.values.map((_, line, all) => {
+              const at = all.length - 1 - line; // the first row is at the bottom, as in the image
+              return (
+                <tr key={at}>
+                  <th scope="row">{known.row + at}</th>
+                  {all[at]!.map((text, column) => (
+                    <td key={column} data-here={known.row + at === pointed.row && known.column + column === pointed.column ? '' : undefined}>
+                      {text}
+                    </td>
+                  ))}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+        </Beside>
+      )}
+    </div>
+  );
+}
+
+function Numbers({ found, unit, of }: { found: Statistics; unit: string; of: string }): ReactElement {
+  const words: [string, string][] = [
+    ['min', number(found.min)], ['max', number(found.max)], ['mean', number(found.mean)], ['std', number(found.std)],
+    ['NaN', found.nan ? found.nan.toLocaleString() : ''], ['infinite', found.infinite ? found.infinite.toLocaleString() : ''],
+    ['masked', found.masked ? found.masked.toLocaleString() : ''],
+  ];
+  const sample = found.read < found.elements ? `, from ${found.read.toLocaleString()} of ${found.elements.toLocaleString()} elements` : '';
+  return (
+    <section className="numbers" aria-label={`Statistics of ${of}`}>
+      <p className="of">{of}{sample}{unit && `, in ${unit}`}</p>
+      <dl>
+      {words.filter(([, text]) => text).map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+      </dl>
+    </section>
+  );
+}
+
+/** The histogram, whose limits can be dragged, and the statistics of the image and of a region. */
+function Levels({ name, index, version, limits, region, unit, colours, invert }: {
+  name: string; index: string; version: string; limits: Limits; region: Region | null; unit: string; colours: string; invert: boolean;
+}): ReactElement {
+  const [log, setLog] = useState(true);
+  const all = useAsked<Statistics>('statistics', { name, index }, version);
+  const part = useAsked<Statistics>(region ? 'statistics' : null, { name, index, ...region }, version);
+  const found = all.found;
+  if (all.error) return <p role="alert">{all.error}</p>;
+  if (!found) return <p className="hint">counting…</p>;
+  const { map, turned } = coloursOf(colours);
+  const edges = Array.from({ length: found.histogram.length + 1 }, (_, i) => found.low + ((found.high - found.low) * i) / found.histogram.length);
+  const heights = log ? found.histogram.map((count) => Math.log10(1 + count)) : found.histogram;
+  return (
+    <div className="levels">
+      {found.histogram.length > 1 && (
+        <figure className="histogram" aria-label="Histogram">
+          <Histogram
+            values={heights}
+            bins={edges}
+            scaleType={ScaleType.Linear}
+            dataDomain={[found.low, found.high]}
+            value={limits}
+            colorMap={map}
+            invertColorMap={invert !== turned}
+            onChangeMin={(low) => change({ low: String(Number(low.toPrecision(7))), high: String(limits[1]) })}
+            onChangeMax={(high) => change({ low: String(limits[0]), high: String(Number(high.toPrecision(7))) })}
+          />
+          <label>
+            <input type="checkbox" checked={log} onChange={(event) => setLog(event.target.checked)} /> log of counts
+          </label>
+        </figure>
+      )}
+      <Numbers found={found} unit={unit} of="whole image" />
+      {region && part.found && (
+        <Numbers found={part.found} unit={unit} of={`rows ${region.row} to ${region.row + region.rows - 1}, columns ${region.column} to ${region.column + region.columns - 1}`} />
+      )}
+    </div>
+  );
+}
+
+/** Sliders for the axes before the last two; one of them can play. */
+function Planes({ shape, index }: { shape: number[]; index: number[] }): ReactElement {
+  const [playing, setPlaying] = useState(false);
+  const last = index.length - 1;
+  const put = (axis: number, at: number): void => change({ index: index.map((one, other) => (other === axis ? at : one)).join(',') });
+  useEffect(() => {
+    if (!playing) return;
+    const timer = setInterval(() => put(last, (index[last]! + 1) % shape[last]!), PLAY);
+    return () => clearInterval(timer);
+  });
+  return (
+    <div className="planes">
+      {index.map((at, axis) => (
+        <label key={axis}>
+          axis {axis}: <output>{at}</output> of {shape[axis]}
+          <input type="range" min={0} max={shape[axis]! - 1} value={at} onChange={(event) => put(axis, Number(event.target.value))} />
+        </label>
+      ))}
+      <button type="button" aria-pressed={playing} onClick={() => setPlaying(!playing)}>{playing ? 'Stop' : 'Play'}</button>
+    </div>
+  );
+}
+
+function Limit({ label, value, put }: { label: string; value: number; put: (value: string) => void }): ReactElement {
+  return (
+    <label>
+      {label}{' '}
+      <input key={value} size={9} inputMode="decimal" defaultValue={number(value)} onBlur={(event) => {
+        const typed = event.target.value.trim();
+        if (typed !== number(value) && typed !== '' && Number.isFinite(Number(typed))) put(typed);
+      }} onKeyDown={(event) => { if (event.key === 'Enter') event.currentTarget.blur(); }} />
+    </label>
+  );
+}
+
+export function ImageView({ name, facts, version, arrays, tables }: Props): ReactElement {
+  const place = usePlace();
+  const [flipped, setFlipped] = useState(false);
+  const [region, setRegion] = useState<Region | null>(null);
+  const leading = facts.shape.length - 2;
+  const stated = (place.index ?? '').split(',').map(Number);
+  const positions = Array.from({ length: leading }, (_, axis) => Math.min(stated[axis] || 0, facts.shape[axis]! - 1));
+  const index = positions.join(',');
+  const other = useAsked<ArrayFacts>(place.blink ? 'array' : null, { name: place.blink, index }, version);
+  const blinks = Boolean(place.blink && other.found && other.fresh);
+  useEffect(() => {
+    if (!blinks) return;
+    const timer = setInterval(() => setFlipped((before) => !before), BLINK);
+    return () => clearInterval(timer);
+  }, [blinks]);
+  const shown = blinks && flipped ? { name: place.blink!, facts: other.found! } : { name, facts };
+  const rules = shown.facts.limits ?? {};
+  const own = shown.name === name && place.low !== undefined && place.high !== undefined;
+  const limits: Limits = own ? [Number(place.low), Number(place.high)] : (rules.zscale ?? [0, 1]);
+  const stretch = place.stretch ?? 'linear';
+  const colours = place.cmap ?? 'gray';
+  const invert = place.invert === '1';
+  const centre = { row: Math.floor(facts.plane[0]! / 2), column: Math.floor(facts.plane[1]! / 2) };
+  const statistics = useAsked<Statistics>('statistics', { name, index }, version); // asked with the histogram
+  const compass = useAsked<Compass>(statistics.found ? 'compass' : null, { name, ...centre }, version);
+  const marks = useAsked<{ columns: number[]; rows: number[]; number: number[] }>(place.sources ? 'sources' : null, { name, table: place.sources }, version);
+  const sources: Source[] = (marks.found?.rows ?? []).map((row, i) => ({ row, column: marks.found!.columns[i]!, label: `row ${marks.found!.number[i]}` }));
+  const partners = arrays.filter((one) => one.path !== name && one.shape.length >= 2 && one.shape.slice(-2).join() === facts.plane.join());
+  const rule = Object.keys(rules).find((key) => String(rules[key]) === String(limits)) ?? 'own';
+  const plane: [number, number] = [shown.facts.plane[0]!, shown.facts.plane[1]!];
+  return (
+    <div className="image-view">
+      <div className="bar" role="toolbar" aria-label="Settings of the image">
+        <label>Scale{' '}
+          <select id="stretch" value={stretch} onChange={(event) => change({ stretch: event.target.value })}>
+            {Object.keys(STRETCHES).map((one) => <option key={one}>{one}</option>)}
+          </select>
+        </label>
+        <label>Limits{' '}
+          <select id="limits" value={rule} onChange={(event) => {
+            const chosen = rules[event.target.value];
+            change(event.target.value === 'zscale' || !chosen ? { low: undefined, high: undefined } : { low: String(chosen[0]), high: String(chosen[1]) });
+          }}>
+            {[...Object.keys(rules), ...(rule === 'own' ? ['own'] : [])].map((one) => <option key={one}>{one}</option>)}
+          </select>
+        </label>
+        <Limit label="from" value={limits[0]} put={(low) => change({ low, high: String(limits[1]) })} />
+        <Limit label="to" value={limits[1]} put={(high) => change({ low: String(limits[0]), high })} />
+        <label>Colours{' '}
+          <select id="cmap" value={colours} onChange={(event) => change({ cmap: event.target.value })}>
+            {Object.keys(COLOURS).map((one) => <option key={one}>{one}</option>)}
+          </select>
+        </label>
+        <label><input type="checkbox" checked={invert} onChange={(event) => change({ invert: event.target.checked ? '1' : undefined })} /> invert</label>
+        {partners.length > 0 && (
+          <label>Blink with{' '}
+            <select id="blink" value={place.blink ?? ''} onChange={(event) => change({ blink: event.target.value })}>
+              <option value="">nothing</option>
+              {partners.map((one) => <option key={one.path}>{one.path}</option>)}
+            </select>
+          </label>
+        )}
+        {tables.length > 0 && compass.found?.north && (
+          <label>Sources of{' '}
+            <select id="sources" value={place.sources ?? ''} onChange={(event) => change({ sources: event.target.value })}>
+              <option value="">no table</option>
+              {tables.map((one) => <option key={one}>{one}</option>)}
+            </select>
+          </label>
+        )}
+        {region && <button type="button" onClick={() => setRegion(null)}>Clear region</button>}
+      </div>
+      {marks.error && <p role="alert">{marks.error}</p>}
+      {leading > 0 && <Planes shape={facts.shape} index={positions} />}
+      {blinks && <p className="hint" role="status">{shown.name}</p>}
+      <ImageCanvas
+        image={{ name: shown.name, index, version }} plane={plane} side={facts.side} limits={limits} stretch={stretch}
+        colours={colours} invert={invert} compass={compass.found ?? null} region={region} sources={sources} onRegion={setRegion}
+      />
+      <ColourBar limits={limits} stretch={stretch} colours={colours} invert={invert} unit={shown.facts.unit} />
+      <Readout name={shown.name} index={index} facts={shown.facts} version={version} />
+      <Beside>
+        <Levels name={name} index={index} version={version} limits={limits} region={region} unit={facts.unit} colours={colours} invert={invert} />
+      </Beside>
+    </div>
+  );
+}

@@ -1,0 +1,123 @@
+/** A table: rows a part at a time, with units; sorted, chosen by a condition, one column drawn against another. */
+import { useCallback, useEffect, useRef, useState, type ReactElement } from 'react';
+import { List, type RowComponentProps } from 'react-window';
+
+import { ask, type Column, type Query, type Rows } from './api';
+import { LineView } from './LineView';
+import { change, usePlace } from './place';
+
+const HEIGHT = 26;
+
+interface RowProps {
+  rows: Map<number, { number: number; cells: string[] }>;
+  columns: Column[];
+}
+
+function Row({ index, style, rows, columns }: RowComponentProps<RowProps>): ReactElement {
+  const row = rows.get(index);
+  return (
+    <div className="table-row" role="row" aria-rowindex={index + 2} style={style}>
+      <span role="rowheader" className="cell number">{row?.number ?? '…'}</span>
+      {columns.map((column, place) => {
+        const text = row?.cells[place] ?? '';
+        return (
+          <span key={column.name} role="cell" title={text} className={column.numeric ? 'cell number' : 'cell'} data-masked={text === '--' ? '' : undefined}>
+            {text}
+          </span>
+        );
+      })}
+    </div>
+  );
+}
+
+export function axisLabel(name: string, unit: string): string {
+  return unit ? `${name} (${unit})` : name;
+}
+
+export function TableView({ path, version }: { path: string; version: string }): ReactElement {
+  const place = usePlace();
+  const [facts, setFacts] = useState<Rows>();
+  const [error, setError] = useState('');
+  const [rows, setRows] = useState<RowProps['rows']>(new Map());
+  const asked = useRef(new Set<number>());
+  const [where, setWhere] = useState(place.where ?? '');
+  const query: Query = { path, sort: place.sort, descending: place.down, where: place.where };
+  const words = JSON.stringify([query, version]);
+
+  const fetchPart = useCallback(async (start: number, key: string): Promise<void> => {
+    if (asked.current.has(start)) return;
+    asked.current.add(start);
+    try {
+      const found = await ask<Rows>('rows', { ...(JSON.parse(key) as [Query])[0], start });
+      setError('');
+      setFacts(found);
+      setRows((before) => {
+        const after = new Map(start === 0 ? [] : before);
+        found.rows.forEach((cells, i) => after.set(found.first + i, { number: found.numbers[i]!, cells }));
+        return after;
+      });
+    } catch (refusal) {
+      setError((refusal as Error).message);
+    }
+  }, []);
+  useEffect(() => {
+    asked.current = new Set();
+    void fetchPart(0, words);
+  }, [words, fetchPart]);
+
+  const columns = facts?.columns ?? [];
+  const numeric = columns.filter((one) => one.numeric);
+  const [x, y] = [numeric.find((one) => one.name === place.x), numeric.find((one) => one.name === place.y)];
+  const sort = (name: string): void =>
+    change(place.sort !== name ? { sort: name, down: undefined } : place.down ? { sort: undefined, down: undefined } : { down: '1' });
+  return (
+    <div className="table-view">
+      <form className="bar" onSubmit={(event) => { event.preventDefault(); change({ where }); }}>
+        <label>
+          Rows where{' '}
+          <input id="where" size={24} placeholder={numeric[0] ? `${numeric[0].name} > 0` : 'NAME == "x"'} value={where}
+            onChange={(event) => setWhere(event.target.value)} />
+        </label>
+        <button>Choose</button>
+        <span id="counted" role="status">{facts && (facts.count < facts.total ? `${facts.count.toLocaleString()} of ${facts.total.toLocaleString()} rows` : `${facts.total.toLocaleString()} rows`)}</span>
+        {numeric.length > 1 && (['x', 'y'] as const).map((axis) => (
+          <label key={axis}>{axis === 'x' ? 'Plot' : 'against'}{' '}
+            <select id={`plot-${axis}`} value={place[axis] ?? ''} onChange={(event) => change({ [axis]: event.target.value })}>
+              <option value="">…</option>
+              {numeric.map((one) => <option key={one.name}>{one.name}</option>)}
+            </select>
+          </label>
+        ))}
+      </form>
+      {error && <p role="alert">{error}</p>}
+      {facts && facts.left.length > 0 && <p className="hint">Not shown: {facts.left.join(', ')}</p>}
+      {x && y && (
+        <LineView what="columns" query={{ path, x: x.name, y: y.name, where: place.where }} version={version} rows={[1, 2]}
+          across={axisLabel(x.name, x.unit)} up={axisLabel(y.name, y.unit)} points={!/wave|freq|energy|time/i.test(x.name)} />
+      )}
+      {facts && (
+        <div className="table" role="table" aria-label={path} aria-rowcount={facts.count + 1} aria-colcount={columns.length + 1}>
+          <div className="table-row head" role="row" aria-rowindex={1}>
+            <span role="columnheader" className="cell number">row</span>
+            {columns.map((column) => {
+              const order = place.sort !== column.name ? 'none' : place.down ? 'descending' : 'ascending';
+              return (
+                <span key={column.name} role="columnheader" aria-sort={order} className={column.numeric ? 'cell number' : 'cell'}>
+                  <button type="button" title={[column.description, column.dtype].filter(Boolean).join('; ')} onClick={() => sort(column.name)}>
+                    {column.name}{order === 'ascending' ? ' ▲' : order === 'descending' ? ' ▼' : ''}
+                  </button>
+                  <small>{column.unit || ' '}</small>
+                </span>
+              );
+            })}
+          </div>
+          <List className="table-body" role="rowgroup" tabIndex={0} rowComponent={Row} rowCount={facts.count} rowHeight={HEIGHT} rowProps={{ rows, columns }}
+            style={{ height: `min(60vh, ${facts.count * HEIGHT + 2}px)` }}
+            onRowsRendered={(_, all) => {
+              for (let start = all.startIndex - (all.startIndex % 200); start <= all.stopIndex; start += 200) void fetchPart(start, words);
+            }} />
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,14 @@
+/** The page of `asdffs view`. */
+import '@h5web/lib/styles.css';
+import './page.css';
+
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+
+import { App } from './App';
+
+createRoot(document.getElementById('root')!).render(
+  <StrictMode>
+    <App />
+  </StrictMode>,
+);

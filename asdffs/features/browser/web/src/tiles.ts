@@ -1,0 +1,77 @@
+/** The tiles of an image: asked for when they are seen, kept as long as there is room. */
+import { getLayerSizes, TilesApi } from '@h5web/lib';
+import ndarray, { type NdArray } from 'ndarray';
+import type { Vector2 } from 'three';
+
+import { askNumbers, type Limits, type Numbers, type Query } from './api';
+import { stretched } from './stretches';
+
+/** Numbers of tiles that are kept, over all images: 64 MiB of float32. */
+const ROOM = 16 << 20;
+
+type Wanted = Numbers | Error | Promise<void>;
+
+const kept = new Map<string, Wanted>();
+
+/** Return a tile; throw a promise while it is on its way, as React's Suspense has it. */
+function tileOf(query: Query): Numbers {
+  const key = JSON.stringify(query);
+  const found = kept.get(key);
+  if (found instanceof Promise) throw found; // eslint-disable-line @typescript-eslint/only-throw-error
+  if (found instanceof Error) {
+    kept.delete(key);
+    throw found;
+  }
+  if (found) {
+    kept.delete(key);
+    kept.set(key, found); // the tile that was used last goes last
+    return found;
+  }
+  const coming = askNumbers('tile', query).then(
+    (numbers) => keep(key, numbers),
+    (error: Error) => void kept.set(key, error),
+  );
+  kept.set(key, coming);
+  throw coming; // eslint-disable-line @typescript-eslint/only-throw-error
+}
+
+function keep(key: string, numbers: Numbers): void {
+  kept.set(key, numbers);
+  const size = (one: Wanted): number => (one instanceof Promise || one instanceof Error ? 0 : one.values.length);
+  let sum = [...kept.values()].reduce((total, one) => total + size(one), 0);
+  for (const [other, one] of kept) {
+    if (sum <= ROOM) break;
+    if (other === key || size(one) === 0) continue;
+    sum -= size(one);
+    kept.delete(other);
+  }
+}
+
+/** One image as it is shown: `name` and `index` of its plane of `rows` and `columns`, its limits and its stretch. */
+export class Tiles extends TilesApi {
+  private readonly shown = new WeakMap<Numbers, NdArray<Float32Array>>();
+
+  constructor(
+    private readonly image: { name: string; index: string; version: string },
+    [rows, columns]: [number, number],
+    side: number,
+    private readonly limits: Limits,
+    private readonly stretch: string,
+  ) {
+    const tile = { width: side, height: side };
+    super(tile, getLayerSizes({ width: columns, height: rows }, tile));
+  }
+
+  override get(layer: number, offset: Vector2): NdArray<Float32Array> {
+    const step = 2 ** (this.baseLayerIndex - layer);
+    const row = Math.floor(offset.y / this.tileSize.height);
+    const column = Math.floor(offset.x / this.tileSize.width);
+    const numbers = tileOf({ ...this.image, step, row, column });
+    let shown = this.shown.get(numbers);
+    if (!shown) {
+      shown = ndarray(stretched(numbers.values, this.limits, this.stretch), numbers.shape);
+      this.shown.set(numbers, shown);
+    }
+    return shown;
+  }
+}
