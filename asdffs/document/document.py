@@ -68,13 +68,17 @@ class Document(ForPrograms):
         return TreeMapping(Source(self, self.arrays), ())
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the outline of the tree.  Raises nothing about the file."""
-        from asdffs.document.arrays.html import text
+        """Return what a notebook shows: the main image, and the tree.  Raises nothing about the file."""
+        from asdffs import registry
+        from asdffs.document.arrays.html import preview, text
         from asdffs.document.values import document_html
         from asdffs.tree.lookups import Values
 
         try:
-            return document_html(self.path, Values(self.tree_text.encode("utf-8", "surrogateescape")).root())
+            root = Values(self.tree_text.encode("utf-8", "surrogateescape")).root()
+            browser = None if self.is_remote else registry.feature("browser")
+            main = None if browser is None else browser.main_array_of(self)
+            return document_html(self.path, root, "" if main is None else preview(main, lambda: main.mask))
         except (AsdffsError, OSError, ValueError) as err:
             return f"<div>{text(str(err))}</div>"
 

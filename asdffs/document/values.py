@@ -195,9 +195,17 @@ _CLOSED: Final = ("asdf_library", "history")
 _LONGEST: Final = 200
 
 
-def document_html(path: str, root: ValueNode) -> str:
-    """Return the outline of the tree ``root`` of the file at ``path``.  What is too much is counted."""
-    return f"<div><b>{text(path)}</b>{''.join(_Outline().lines(root, 0))}</div>"
+def document_html(path: str, root: ValueNode, picture: str = "") -> str:
+    """Return the outline of the tree ``root`` of the file at ``path``, beside ``picture``, which is HTML.
+
+    What is too much is counted.
+    """
+    outline = f"<div><b>{text(path)}</b>{''.join(_Outline().lines(root, 0))}</div>"
+    return (
+        f'<div style="display:flex;gap:1em;flex-wrap:wrap">{outline}<div>{picture}</div></div>'
+        if picture
+        else outline
+    )
 
 
 class _Outline:

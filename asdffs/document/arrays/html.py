@@ -23,8 +23,7 @@ def array_html(array: Selectable, name: str, mask: Callable[[], Selectable | Non
     """
     try:
         shape, dtype = array.shape, array.dtype
-        pictures = registry.feature("browser") if near and array.nbytes <= _LARGEST else None
-        picture = "" if pictures is None else pictures.thumbnail_of(array, mask())
+        picture = preview(array, mask) if near else ""
     except (AsdffsError, OSError, ValueError) as err:
         return f"<div>{text(name)}: {text(str(err))}</div>"
     facts = {
@@ -35,6 +34,15 @@ def array_html(array: Selectable, name: str, mask: Callable[[], Selectable | Non
     }
     rows = "".join(f"<tr><th>{key}</th><td>{text(value)}</td></tr>" for key, value in facts.items())
     return f'<div style="display:flex;gap:1em;align-items:center"><table>{rows}</table>{picture}</div>'
+
+
+def preview(array: Selectable, mask: Callable[[], Selectable | None]) -> str:
+    """Return a small picture of an array, or the rows of a table; empty if it has none, or is large.
+
+    Raises as ``Array.__getitem__``.
+    """
+    pictures = registry.feature("browser") if array.nbytes <= _LARGEST else None
+    return "" if pictures is None else str(pictures.preview_of(array, mask()))
 
 
 def size_of(count: int) -> str:

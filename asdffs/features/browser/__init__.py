@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from asdffs.document.arrays.selection import Selectable
@@ -17,8 +17,16 @@ STRETCHES: Final = ("zscale", "linear", "asinh", "log")
 USUAL_STRETCH: Final = STRETCHES[0]
 
 
-def thumbnail_of(array: Selectable, mask: Selectable | None) -> str:
-    """See ``thumbnail``."""
-    from asdffs.features.browser.looking import thumbnail  # it needs numpy
+def preview_of(array: Selectable, mask: Selectable | None) -> str:
+    """See ``looking.preview``."""
+    from asdffs.features.browser.looking import preview  # it needs numpy
 
-    return thumbnail(array, mask)
+    return preview(array, mask)
+
+
+def main_array_of(document: Any) -> Any:
+    """Return the array of a ``Document`` that is shown first; None without one, or if it is a table."""
+    from asdffs.features.browser.first_sight import main_of
+
+    main = main_of(document)
+    return document.arrays[main["path"]] if main is not None and main["kind"] == "array" else None

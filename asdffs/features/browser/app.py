@@ -11,17 +11,19 @@
 | GET /api/sight                           | what is shown first: facts, the main image or table, the arrays         |
 | GET /api/array?name=A&index=I            | facts about an array                                                    |
 | GET /api/statistics                      | statistics and a histogram; of a region: &row, column, rows, columns    |
-| GET /api/tile?name=A&index=I&step=S&row=R&column=C | numbers of a part of an image                                 |
+| GET /api/tile?name=A&step=S&row=R&column=C | numbers of a part of an image                                         |
 | GET /api/curve?name=A&index=I&along=B    | positions and values of a curve                                         |
 | GET /api/elements?name=A&row=R&column=C&around=N | the values around an element, as texts                          |
 | GET /api/rows?path=P&start=N&sort=C&descending=1&where=W | rows of a table                                         |
 | GET /api/columns?path=P&x=C&y=C          | two columns of a table, to draw                                         |
 | GET /api/sky, compass, sources           | where a pixel is on the sky; north and east; sources of a table         |
+| GET /api/shelf, files, thumbnail         | the files of the page, or of a directory; a small picture               |
 | GET /api/layout                          | the parts of the file                                                   |
 | GET /api/download?what=W&name=N          | an array as .npy or .fits, a block, the tree                            |
 
-Numbers are sent as bytes, little-endian: the headers ``x-shape`` and ``x-dtype`` say how many of what.  Errors are
-JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
+``file=NAME`` says which file a request is about, if the page has several; ``index=I``, which plane or line of an
+array.  Numbers are sent as bytes, little-endian: the headers ``x-shape`` and ``x-dtype`` say how many of what.
+Errors are JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
 """
 
 from __future__ import annotations
@@ -57,10 +59,9 @@ from asdffs.features.browser.contents import children, download, formats_of, par
 from asdffs.features.browser.curves import MOST, curve
 from asdffs.features.browser.first_sight import first_sight
 from asdffs.features.browser.guard import NONCE, App, Guard
-from asdffs.features.browser.images import Images, Region, Tile
+from asdffs.features.browser.images import Region, Tile
 from asdffs.features.browser.session import Session
-from asdffs.features.browser.sky import Sky
-from asdffs.features.browser.table_rows import TableRows
+from asdffs.features.browser.shelf import Opened, Shelf
 
 #: The largest text that is saved, in bytes.
 LARGEST: Final = 64 << 20
@@ -80,38 +81,52 @@ STATUS: Final[dict[type[AsdffsError], int]] = {
 }
 
 
-def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
-    """Return the application for ``session``, behind its guard.  ``token``, ``port``, ``awaits``: see ``guard``."""
-    images, tables = Images(session), TableRows(session)
-    sky = Sky(session, tables)
-    answers: dict[str, Callable[[Request], Any]] = {
-        "facts": lambda request: session.facts(),
-        "sight": lambda request: first_sight(session),
-        "tree": lambda request: children(session.values(), _text(request, "path") or ".", _number(request, "start")),
-        "search": lambda request: search(session.values(), _text(request, "text")),
-        "history": lambda request: session.history(),
-        "history/{number:int}": lambda request: _plain(session.old_text(request.path_params["number"])),
-        "array": lambda request: _described(session, images, tables, *_array(request)),
-        "statistics": lambda request: images.statistics(*_array(request), _region(request)),
-        "tile": lambda request: images.tile(*_array(request), _tile(request)),
-        "curve": lambda request: curve(session, *_array(request), _text(request, "along")),
-        "elements": lambda request: images.elements(*_array(request), *_pixel(request), _number(request, "around")),
-        "rows": lambda request: tables.page(*_rows(request), descending=_text(request, "descending") == "1"),
-        "columns": lambda request: tables.numbers(
-            _text(request, "path"), (_text(request, "x"), _text(request, "y")), MOST, _text(request, "where")
-        ),
-        "sky": lambda request: sky.place(_text(request, "name"), *_pixel(request)),
-        "compass": lambda request: sky.compass(_text(request, "name"), *_pixel(request)),
-        "sources": lambda request: sky.sources(_text(request, "name"), _text(request, "table")),
-        "layout": lambda request: parts_of(session),
-        "download": lambda request: _download(session, request),
-        "text": lambda request: _plain(*session.text()),
+#: Request -> its answer, from the file that it is about.
+_ANSWERS: Final[dict[str, Callable[[Opened, Request], Any]]] = {
+    "facts": lambda file, request: file.session.facts(),
+    "sight": lambda file, request: first_sight(file.session),
+    "tree": lambda file, request: children(
+        file.session.values(), _text(request, "path") or ".", _number(request, "start")
+    ),
+    "search": lambda file, request: search(file.session.values(), _text(request, "text")),
+    "history": lambda file, request: file.session.history(),
+    "history/{number:int}": lambda file, request: _plain(file.session.old_text(request.path_params["number"])),
+    "array": lambda file, request: _described(file, *_array(request)),
+    "statistics": lambda file, request: file.images.statistics(*_array(request), _region(request)),
+    "tile": lambda file, request: file.images.tile(*_array(request), _tile(request)),
+    "curve": lambda file, request: curve(file.session, *_array(request), _text(request, "along")),
+    "elements": lambda file, request: file.images.elements(
+        *_array(request), *_pixel(request), _number(request, "around")
+    ),
+    "rows": lambda file, request: file.tables.page(*_rows(request), descending=_text(request, "descending") == "1"),
+    "columns": lambda file, request: file.tables.numbers(
+        _text(request, "path"), (_text(request, "x"), _text(request, "y")), MOST, _text(request, "where")
+    ),
+    "sky": lambda file, request: file.sky.place(_text(request, "name"), *_pixel(request)),
+    "compass": lambda file, request: file.sky.compass(_text(request, "name"), *_pixel(request)),
+    "sources": lambda file, request: file.sky.sources(_text(request, "name"), _text(request, "table")),
+    "layout": lambda file, request: parts_of(file.session),
+    "download": lambda file, request: _download(file.session, request),
+    "text": lambda file, request: _plain(*file.session.text()),
+}
+
+
+def make_app(shelf: Shelf, token: str, port: int, *, awaits: bool) -> App:
+    """Return the application for the files of ``shelf``, behind its guard.  Others: see ``guard``."""
+
+    def of_file(answer: Callable[[Opened, Request], Any]) -> Callable[[Request], Any]:
+        return lambda request: answer(shelf.file(_text(request, "file")), request)
+
+    answers = {name: of_file(answer) for name, answer in _ANSWERS.items()} | {
+        "shelf": lambda request: {"files": list(shelf.names), "folders": list(shelf.folders)},
+        "files": lambda request: shelf.files(_text(request, "where"), _columns(request), _number(request, "start")),
+        "thumbnail": lambda request: Response(shelf.thumbnail(_text(request, "file")), media_type="image/png"),
     }
     routes = [
         Route("/", _page),
         Mount("/static", StaticFiles(directory=_STATIC)),
         *(Route(f"/api/{name}", _answering(answer), methods=["GET"]) for name, answer in answers.items()),
-        Route("/api/text", _saving(session), methods=["PUT"]),
+        Route("/api/text", _saving(shelf), methods=["PUT"]),
     ]
     return Guard(Starlette(routes=routes), token, port, awaits=awaits)
 
@@ -149,13 +164,14 @@ def _numbers(found: np.ndarray[Any, Any]) -> Response:
     return Response(found.astype(dtype, copy=False).tobytes(), headers=headers, media_type="application/octet-stream")
 
 
-def _described(session: Session, images: Images, tables: TableRows, name: str, index: list[int]) -> dict[str, Any]:
+def _described(file: Opened, name: str, index: list[int]) -> dict[str, Any]:
     """Return the facts about an array, with what the arrays beside it tell."""
-    found = images.facts(name, index)
+    session = file.session
+    found = file.images.facts(name, index)
     plane = found["plane"]
     found["formats"] = formats_of(session, name)
     found["axis"] = axis_of(session, name, plane[0]) if len(plane) == 1 == len(found["shape"]) else None
-    found["flags"] = flags_of(tables, name) if found["kind"] in "iu" else {}
+    found["flags"] = flags_of(file.tables, name) if found["kind"] in "iu" else {}
     return found
 
 
@@ -181,7 +197,7 @@ def _download(session: Session, request: Request) -> Response:
     return StreamingResponse(found.pieces(), headers=headers, media_type="application/octet-stream")
 
 
-def _saving(session: Session) -> Callable[[Request], Any]:
+def _saving(shelf: Shelf) -> Callable[[Request], Any]:
     """Return the endpoint of saves: it reads the body as far as a text may be long."""
 
     async def save(request: Request) -> Response:
@@ -191,7 +207,8 @@ def _saving(session: Session) -> Callable[[Request], Any]:
             if len(body) > LARGEST:
                 return _refusal(UsageError(f"the text is larger than {LARGEST >> 20} MiB"))
         over = request.headers.get("if-match", "").strip('"')
-        return await _answering(lambda _: {"version": session.save(bytes(body), over)})(request)
+        file = _text(request, "file")
+        return await _answering(lambda _: {"version": shelf.file(file).session.save(bytes(body), over)})(request)
 
     return save
 
@@ -236,6 +253,10 @@ def _region(request: Request) -> Region | None:
     if not _text(request, "rows"):
         return None
     return Region(*_pixel(request), _number(request, "rows"), _number(request, "columns"))
+
+
+def _columns(request: Request) -> list[str]:
+    return [one for one in _text(request, "columns").split(",") if one.strip()]
 
 
 def _rows(request: Request) -> tuple[str, int, str, str]:

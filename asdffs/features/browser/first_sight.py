@@ -66,6 +66,11 @@ def first_sight(session: Session) -> dict[str, Any]:
     }
 
 
+def main_of(document: Document) -> dict[str, str] | None:
+    """Return ``kind`` (array or table) and ``path`` of what is shown first of a file; None without an array."""
+    return _main(list(_arrays(document)), list(_tables(document)))
+
+
 def _known(values: Values) -> Iterator[dict[str, Any]]:
     root, wheres = values.root(), _places()
     metas = list(_metas(root))

@@ -196,7 +196,7 @@ class Images:
             array = self._session.array(name)
             look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask)
         pixels = look.pixels(_LOOK, _LOOK, peak=False) if look.values.ndim == 2 else as_floats(look.values)
-        return {"zscale": limits_of(pixels), "1 to 99.9 %": limits_of(pixels, "log"), "all": _ends(pixels)}
+        return {"zscale": limits_of(pixels, "zscale"), "1 to 99.9 %": limits_of(pixels, "log"), "all": _ends(pixels)}
 
 
 def as_floats(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""A look at an array: few of its elements, their statistics, and a picture of them; thumbnails for notebooks.
+"""A look at an array: few of its elements, their statistics, and a picture of them; previews for notebooks.
 
 All numbers are read up to a size that the caller chooses.  Of more, every so-many-th element is read, so a look
 takes as long for 8 GiB as for 8 MiB; of a compressed block, the pieces that have them.  A pixel of a picture is the
@@ -9,6 +9,7 @@ pictures of the sky have it.
 from __future__ import annotations
 
 import base64
+import html
 import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,7 @@ from asdffs.arrays.placement import check_mask_shape
 from asdffs.document.arrays.selection import Selectable
 from asdffs.errors import NotPermittedError, UsageError
 from asdffs.features.browser import USUAL_STRETCH
+from asdffs.features.browser.cells import for_people
 from asdffs.features.browser.pictures import (
     GREY,
     Index,
@@ -39,11 +41,13 @@ from asdffs.features.browser.pictures import (
 from asdffs.limits import LOOK
 
 _NUMBERS: Final = "biufc"
-#: Bytes of numbers that are all read, if they are on this machine; and for the picture of a notebook.
+#: Bytes of numbers that are all read, if they are on this machine; and for a small picture.
 WHOLE: Final = 256 << 20
-_THUMBNAIL: Final = 16 << 20
-#: Pixels of the longer side of a picture.
-_SIDE: Final = 160
+_SMALL: Final = 16 << 20
+#: Pixels of the longer side of a small picture.
+THUMBNAIL: Final = 160
+#: Rows of a table in a notebook.
+_ROWS: Final = 6
 
 
 class Look(NamedTuple):
@@ -145,13 +149,50 @@ def picture(
     return coloured(grey_levels(pixels, limits_of(pixels, stretch), stretch)[::-1], cmap)
 
 
-def thumbnail(array: Selectable, mask: Selectable | None = None) -> str:
-    """Return an ``img`` of the first image in an array; empty if it is none.  Raises as ``Array.__getitem__``."""
+def small_picture(array: Selectable, mask: Selectable | None, side: int) -> bytes | None:
+    """Return the first image in an array as PNG, at most ``side`` pixels wide and high; None if it is none.
+
+    Raises as ``Array.__getitem__``.
+    """
     if len(array.shape) < 2 or min(array.shape) < 1 or max(array.shape[-2:]) < 2 or array.dtype.kind not in _NUMBERS:
+        return None
+    look = look_at(array, (), side, side, mask, whole=_SMALL)
+    return png(picture(look, side, side, USUAL_STRETCH, GREY))
+
+
+def preview(array: Selectable, mask: Selectable | None = None) -> str:
+    """Return what a notebook shows of an array beside its facts, as HTML: an image, a curve, or the rows of a table.
+
+    Empty if there is nothing to show.  Raises as ``Array.__getitem__``.
+    """
+    if array.dtype.names:
+        return _rows(array)
+    raw = _curve(array, mask) if len(array.shape) == 1 else small_picture(array, mask, THUMBNAIL)
+    if raw is None:
         return ""
-    look = look_at(array, (), _SIDE, _SIDE, mask, whole=_THUMBNAIL)
-    pixels = picture(look, _SIDE, _SIDE, USUAL_STRETCH, GREY)
-    factor = max(1, _SIDE // max(pixels.shape))  # a small picture is shown larger
-    size = f'width="{pixels.shape[1] * factor}" height="{pixels.shape[0] * factor}" style="image-rendering:pixelated"'
-    source = base64.b64encode(png(pixels)).decode()
-    return f'<img alt="picture of the array" src="data:image/png;base64,{source}" {size}>'
+    source = f"data:image/png;base64,{base64.b64encode(raw).decode()}"
+    wide = f' width="{_wide(array.shape)}"' if len(array.shape) > 1 else ""
+    return f'<img alt="picture of the array" src="{source}"{wide} style="image-rendering:pixelated">'
+
+
+def _wide(shape: Sequence[int]) -> int:
+    """Return how wide a picture is shown: a small one larger than it is."""
+    rows, columns = shape[-2:]
+    step = -(-max(rows, columns) // THUMBNAIL)
+    return -(-columns // step) * max(1, THUMBNAIL // max(rows, columns))
+
+
+def _curve(array: Selectable, mask: Selectable | None) -> bytes | None:
+    if array.dtype.kind not in _NUMBERS or array.shape[0] < 2:
+        return None
+    look = look_at(array, (), THUMBNAIL, THUMBNAIL, mask)
+    return png(255 - picture(look, THUMBNAIL // 2, THUMBNAIL * 2, "linear", GREY))
+
+
+def _rows(array: Selectable) -> str:
+    """Return the first rows of an array of records as a table."""
+    names = array.dtype.names or ()
+    rows = np.asarray(array[:_ROWS]).reshape(-1)[:_ROWS]
+    cells = [list(names), *([for_people(row[name], None) for name in names] for row in rows)]
+    lines = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
+    return f"<table>{lines}</table>"

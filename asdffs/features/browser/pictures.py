@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from asdffs.errors import NotSupportedError, Remedy, UsageError
-from asdffs.features.browser import USUAL_STRETCH
 
 #: For each axis an integer, or a slice with a start, a stop and a step.
 Index = tuple[int | slice, ...]
@@ -190,7 +189,7 @@ def histogram_of(
     return tuple(map(int, found))
 
 
-def limits_of(values: np.ndarray[Any, Any], stretch: str = USUAL_STRETCH) -> tuple[float, float]:
+def limits_of(values: np.ndarray[Any, Any], stretch: str) -> tuple[float, float]:
     """Return the numbers that are shown black and white, of the finite elements, by the table above.
 
     They are different, unless there are no two different elements.
@@ -228,9 +227,7 @@ def _zscale(finite: np.ndarray[Any, Any]) -> tuple[float, float]:
     return max(low, median - (middle - 1) * slope), min(high, median + (count - middle) * slope)
 
 
-def grey_levels(
-    values: np.ndarray[Any, Any], limits: tuple[float, float], stretch: str = USUAL_STRETCH
-) -> np.ndarray[Any, Any]:
+def grey_levels(values: np.ndarray[Any, Any], limits: tuple[float, float], stretch: str) -> np.ndarray[Any, Any]:
     """Return uint8: 0 for numbers up to ``limits[0]`` and for NaN, 255 for those from ``limits[1]`` on."""
     low, high = limits
     # by halves, because the difference of the largest numbers is larger than a float can be

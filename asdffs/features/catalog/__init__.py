@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,49 @@ def find_files(
     rows = [[None if value is MISSING else value for value in match.values] for match in found.matches]
     values = {column: [row[number] for row in rows] for number, column in enumerate(columns)}
     return [os.fsdecode(match.path) for match in found.matches], values
+
+
+class Listing(NamedTuple):
+    """The files for which a condition holds, by path.
+
+    ``values``: of each file, those of the columns that were asked for, None where it has none.  ``footprints``:
+    where it is on the sky, for those of which it is known (``arrays/footprints``).  ``failures``: files whose values
+    are not known, and why.
+    """
+
+    files: list[str]
+    values: list[list[Any]]
+    footprints: dict[str, str]
+    failures: list[tuple[str, str]]
+
+
+def list_files(condition: str | None, places: Sequence[str], columns: Sequence[str], catalog: str | None) -> Listing:
+    """Return what the catalogue has of the files below ``places``.  Raises ``UsageError``, ``StorageError``."""
+    from asdffs.features.catalog.query import find
+    from asdffs.features.catalog.store import catalog_of, open_catalog
+    from asdffs.features.catalog.walking import roots_of
+    from asdffs.tree.comparing import MISSING
+    from asdffs.tree.conditions import parse_condition
+    from asdffs.tree.paths import parse_path
+
+    path, roots = catalog_of(catalog), roots_of(places, gone=True)
+    parsed = None if condition is None else parse_condition(condition)
+    with open_catalog(path, writable=False) as opened:
+        found = find(opened, parsed, roots, [parse_path(column) for column in columns])
+        rows = [row for chunk, _ in opened.chunks() for row in opened.rows_of("files", chunk, roots)]
+    footprints = {os.fsdecode(row[0]): row[-1] for row in rows if row[-1] and not row[-1].startswith("?")}
+    values = [[None if value is MISSING else value for value in match.values] for match in found.matches]
+    failures = [(name, reason_of(err)) for name, err in found.failures]
+    return Listing([os.fsdecode(match.path) for match in found.matches], values, footprints, failures)
+
+
+def bring_up_to_date(catalog: str | None, places: Sequence[str]) -> None:
+    """Index what changed below ``places``, with a progress bar.  Raises as ``indexed``."""
+    from asdffs.features.catalog.commands.index import indexed
+    from asdffs.features.catalog.store import catalog_of
+    from asdffs.features.catalog.walking import roots_of
+
+    indexed(catalog_of(catalog), roots_of(places))
 
 
 def selected_files(catalog: str | None, directories: Sequence[str], where: str) -> list[str]:

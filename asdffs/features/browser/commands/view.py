@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import importlib.util
 import logging
+import os
 import secrets
 import signal
 import socket
@@ -15,11 +16,13 @@ import webbrowser
 from collections.abc import Iterator
 from typing import Final
 
-from asdffs.cli.arguments import add_file, add_remote
+from asdffs import registry
+from asdffs.cli.arguments import CATALOG, add_remote
 from asdffs.cli.printing import say
 from asdffs.cli.reading import open_to_read, remote_of, stated_budget
 from asdffs.cli.results import ExitCode
 from asdffs.cli.writing import opened_to_write
+from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.report import raise_outcome
 from asdffs.document.saves.drafts import Drafts
@@ -28,10 +31,11 @@ from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import NotSupportedError, Remedy, UsageError
 from asdffs.features.browser.guard import App, Listener, are_known
 from asdffs.features.browser.session import Session
+from asdffs.features.browser.shelf import Shelf
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.urls import is_remote
 
-SUMMARY: Final = "look at a file, and edit its tree, in the browser"
+SUMMARY: Final = "look at files, and edit the tree of one, in the browser"
 logger = logging.getLogger(__name__)
 
 #: Signals that end the page, as they should: the file is finished.
@@ -47,13 +51,17 @@ example:
   asdffs view l2.asdf                   opens the page in your browser
   asdffs view --no-browser --port 8080 l2.asdf     on another machine; then: ssh -L 8080:127.0.0.1:8080 HOST
   asdffs view --read-only s3://bucket/l2.asdf
+  asdffs view /data/2026                a directory: list, thumbnails, sky map; a click opens a file
+  asdffs view before.asdf after.asdf    compare files: blink, difference
 
 The page shows the tree, the arrays as pictures and the file to scale; a save is checked and committed as in a mount.
-It listens on loopback, and only the URL that is printed opens it.  The file is locked for other writers meanwhile.
+It listens on loopback, and only the URL that is printed opens it.  One file is locked for other writers meanwhile;
+several, and those of a directory, are only read.
 """
-    add_file(parser)
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, URL, or a directory of files")
     parser.add_argument("--port", metavar="N", type=int, default=0, help="listen on this port (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="only print the URL")
+    parser.add_argument("--catalog", metavar="FILE", help=CATALOG)
     parser.add_argument("--read-only", action="store_true", help="change nothing, and take no lock")
     add_remote(parser)
 
@@ -65,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise NotSupportedError(f"the page needs {package}, which is not installed", remedy=Remedy.INSTALL_VIEW)
     if not 0 <= arguments.port < 1 << 16:
         raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
-    with Listener(arguments.port, _WAITING) as listener, _session(arguments) as session:
+    with Listener(arguments.port, _WAITING) as listener, _shelf(arguments) as shelf:
         token, url = secrets.token_urlsafe(24), f"http://127.0.0.1:{listener.port}/"
         say(f"{url}?token={token}")
         say("(the page is open as long as this command runs; Ctrl-C ends it)")
@@ -75,23 +83,45 @@ def run(arguments: argparse.Namespace) -> int:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         from asdffs.features.browser.app import make_app  # it needs Starlette
 
-        _serve(make_app(session, token, listener.port, awaits=browses), listener)
+        _serve(make_app(shelf, token, listener.port, awaits=browses), listener)
     return int(ExitCode.OK)
 
 
 @contextlib.contextmanager
-def _session(arguments: argparse.Namespace) -> Iterator[Session]:
-    """Open the file, for writing if that is possible and wanted."""
+def _shelf(arguments: argparse.Namespace) -> Iterator[Shelf]:
+    """Open one file, for writing if that is possible and wanted; of several, each when it is looked at."""
     settings = Settings(scheduler=SerialCalls(), remote=remote_of(arguments), budget=stated_budget())
-    if arguments.read_only or is_remote(arguments.file):
-        open_to_read(arguments.file, arguments).close()  # says what is wrong, with a bar while it is downloaded
-        with contextlib.closing(open_document(arguments.file, writable=False, settings=settings)) as document:
-            yield Session(document, arguments.file, None, None)
+    names = list(arguments.files)
+    folders = [name for name in names if not is_remote(name) and os.path.isdir(name)]
+    files = [name for name in names if name not in folders]
+
+    def open_file(name: str) -> Document:
+        return open_document(name, writable=False, settings=settings._replace(scheduler=SerialCalls()))
+
+    if len(names) > 1 or folders:
+        if folders:
+            registry.needed_feature("catalog").bring_up_to_date(arguments.catalog, folders)
+        for name in files:
+            open_to_read(name, arguments).close()  # says what is wrong before a browser is started
+        with contextlib.closing(Shelf(None, files, folders, arguments.catalog, open_file)) as shelf:
+            yield shelf
         return
-    with opened_to_write(arguments.file, "view", settings, typing=True) as (document, state):
+    with _session(arguments, names[0], settings) as session:
+        yield Shelf(session, names, (), None, open_file)
+
+
+@contextlib.contextmanager
+def _session(arguments: argparse.Namespace, file: str, settings: Settings) -> Iterator[Session]:
+    """Open ``file``, for writing if that is possible and wanted."""
+    if arguments.read_only or is_remote(file):
+        open_to_read(file, arguments).close()  # says what is wrong, with a bar while it is downloaded
+        with contextlib.closing(open_document(file, writable=False, settings=settings)) as document:
+            yield Session(document, file, None, None)
+        return
+    with opened_to_write(file, "view", settings, typing=True) as (document, state):
         history = History(state.places.history, [])
         try:
-            yield Session(document, arguments.file, Drafts(document, state.places.rejected, history), history)
+            yield Session(document, file, Drafts(document, state.places.rejected, history), history)
         finally:
             with document.scheduler.entered():
                 document.finish()

@@ -3,10 +3,11 @@ import { useEffect, useRef, useState, useSyncExternalStore, type ReactElement } 
 import { ErrorBoundary } from 'react-error-boundary';
 import { Group, Panel, Separator } from 'react-resizable-panels';
 
-import { type Facts, type Sight } from './api';
+import { type Facts, type Files, type Shelf, type Sight } from './api';
 import { useAsked } from './asking';
 import { BesideContext } from './Beside';
 import { FileMap } from './FileMap';
+import { base, FilesView } from './FilesView';
 import { Inspector } from './Inspector';
 import { change, go, usePlace, type View } from './place';
 import { TableView } from './TableView';
@@ -30,7 +31,7 @@ function useNarrow(): boolean {
   );
 }
 
-function Middle({ facts, sight, refresh }: { facts: Facts; sight: Sight | undefined; refresh: () => void }): ReactElement {
+function Middle({ facts, sight, others, refresh }: { facts: Facts; sight: Sight | undefined; others: string[]; refresh: () => void }): ReactElement {
   const place = usePlace();
   const changed = useRef(false);
   const version = facts.version;
@@ -47,9 +48,9 @@ function Middle({ facts, sight, refresh }: { facts: Facts; sight: Sight | undefi
         <TextView writable={facts.writable} version={version} onSaved={refresh} onChanged={(now) => { changed.current = now; }} />
       </Kept>
       {view === 'map' && <FileMap version={version} />}
-      {view === 'array' && place.name && <ArrayView key={place.name} name={place.name} version={version} sight={sight} />}
+      {view === 'array' && place.name && <ArrayView key={place.name} name={place.name} version={version} sight={sight} others={others} />}
       {view === 'table' && place.name && <TableView key={place.name} path={place.name} version={version} />}
-      {view === 'sight' && (sight ? <FirstSight facts={facts} sight={sight} version={version} /> : <p className="hint">reading the tree…</p>)}
+      {view === 'sight' && (sight ? <FirstSight facts={facts} sight={sight} version={version} others={others} /> : <p className="hint">reading the tree…</p>)}
     </>
   );
 }
@@ -69,7 +70,31 @@ function Trouble({ error, resetErrorBoundary }: { error: unknown; resetErrorBoun
   );
 }
 
+/** The page: a list of files if there are several, and the one that was chosen. */
 export function App(): ReactElement {
+  const place = usePlace();
+  const shelf = useAsked<Shelf>('shelf');
+  if (!shelf.found) return <main><p role="status">{shelf.error ?? 'reading…'}</p></main>;
+  const { files, folders } = shelf.found;
+  const several = files.length > 1 || folders.length > 0;
+  if (several && (!place.file || place.view === 'files')) return <FileList title={[...folders, ...files].map(base).join(', ')} />;
+  return <OneFile key={place.file} several={several} files={files} />;
+}
+
+function FileList({ title }: { title: string }): ReactElement {
+  useEffect(() => {
+    document.title = `${title} – asdffs`;
+    document.body.dataset.ready = 'true';
+  }, [title]);
+  return (
+    <div className="page">
+      <header><h1 className="name">{title}</h1></header>
+      <main id="middle" data-view="files"><FilesView /></main>
+    </div>
+  );
+}
+
+function OneFile({ several, files }: { several: boolean; files: string[] }): ReactElement {
   const place = usePlace();
   const narrow = useNarrow();
   const [beside, setBeside] = useState<HTMLElement | null>(null);
@@ -78,6 +103,8 @@ export function App(): ReactElement {
   const asked = useAsked<Facts>('facts', {}, String(looked));
   const sight = useAsked<Sight>(facts ? 'sight' : null, {}, facts?.version);
   const [pane, setPane] = useState<'tree' | 'middle' | 'facts'>('middle');
+  const listed = useAsked<Files>(several && files.length === 0 ? 'files' : null);
+  const others = (files.length > 0 ? files : (listed.found?.files.map((one) => one.name) ?? [])).filter((one) => one !== place.file);
   const refresh = (): void => setLooked((before) => before + 1);
   if (asked.found && asked.found !== facts) setFacts(asked.found);
   useEffect(() => {
@@ -85,7 +112,7 @@ export function App(): ReactElement {
     return () => clearInterval(timer);
   }, []);
   useEffect(() => {
-    if (facts) document.title = `${facts.name.split('/').at(-1)} – asdffs`;
+    if (facts) document.title = `${base(facts.name)} – asdffs`;
     if (facts && sight.found) document.body.dataset.ready = 'true';
   }, [facts, sight.found]);
   const selected = `${place.view} ${place.name} ${place.line}`;
@@ -102,7 +129,7 @@ export function App(): ReactElement {
       {(shows === 'array' || shows === 'table') && <h2 className="thing">{place.name}</h2>}
       <BesideContext.Provider value={beside}>
       <ErrorBoundary FallbackComponent={Trouble} resetKeys={[selected, place.index, facts.version]}>
-        <Middle facts={facts} sight={sight.found} refresh={refresh} />
+        <Middle facts={facts} sight={sight.found} others={others} refresh={refresh} />
       </ErrorBoundary>
       </BesideContext.Provider>
     </section>
@@ -114,11 +141,12 @@ export function App(): ReactElement {
       <a className="skip" href="#middle">Skip to content</a>
       <header>
         <h1>
-          <button type="button" className="name" title={facts.name} onClick={() => go({})}>{facts.name.split('/').at(-1)}</button>
+          <button type="button" className="name" title={facts.name} onClick={() => go({})}>{base(facts.name)}</button>
         </h1>
         <span id="facts">{bytes(facts.size)}{facts.writable ? '' : ', read-only'}</span>
         {asked.error && <span role="alert">{asked.error}</span>}
         <div className="tabs" role="group" aria-label="Views">
+          {several && <button type="button" id="tab-files" onClick={() => go({ file: undefined })}>Files</button>}
           {VIEWS.map(([view, label]) => (
             <button key={view} id={`tab-${view}`} type="button" aria-pressed={shows === view} onClick={() => go(view === 'sight' ? {} : { view })}>{label}</button>
           ))}

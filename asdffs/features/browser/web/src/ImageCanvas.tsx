@@ -10,7 +10,7 @@ import { Vector3 } from 'three';
 import type { Compass, Limits } from './api';
 import { point } from './pointer';
 import { coloursOf } from './stretches';
-import { Tiles } from './tiles';
+import { Tiles, type Image } from './tiles';
 import { tick } from './words';
 
 export interface Region {
@@ -27,7 +27,7 @@ export interface Source {
 }
 
 interface Props {
-  image: { name: string; index: string; version: string };
+  image: Image;
   plane: [number, number];
   side: number;
   limits: Limits;
@@ -174,12 +174,12 @@ function CompassRose({ compass }: { compass: Compass }): ReactElement {
 
 export function ImageCanvas(props: Props): ReactElement {
   const { image, plane, side, limits, stretch, colours, invert, compass, region, sources, onRegion } = props;
-  const { name, index, version } = image;
+  const { file, name, index, version, minus } = image;
   const [rows, columns] = plane;
   const [low, high] = limits;
   const tiles = useMemo(
-    () => new Tiles({ name, index, version }, [rows, columns], side, [low, high], stretch),
-    [name, index, version, rows, columns, side, low, high, stretch],
+    () => new Tiles({ file, name, index, version, minus }, [rows, columns], side, [low, high], stretch),
+    [file, name, index, version, minus, rows, columns, side, low, high, stretch],
   );
   const { map, turned, nan } = coloursOf(colours);
   return (

@@ -18,6 +18,8 @@ interface Props {
   version: string;
   arrays: ListedArray[];
   tables: string[];
+  /** The other files of the page, to compare with. */
+  others: string[];
 }
 
 /** How long an array is shown while two blink, in milliseconds. */
@@ -30,32 +32,42 @@ function flagsIn(value: string, names: Record<string, string>): string {
   return set.map((bit) => names[bit] ?? `bit ${bit}`).join(', ');
 }
 
+interface ReadoutProps {
+  file: string;
+  name: string;
+  minus: string | undefined;
+  index: string;
+  facts: ArrayFacts;
+  version: string;
+}
+
 /** The elements around the pointer, and where it is on the sky. */
-function Readout({ name, index, facts, version }: { name: string; index: string; facts: ArrayFacts; version: string }): ReactElement {
+function Readout({ file, name, minus, index, facts, version }: ReadoutProps): ReactElement {
   const pointed = usePointed();
-  const [found, setFound] = useState<Elements & { at: string }>();
+  const [found, setFound] = useState<Elements & { at: string; other?: string }>();
   const [sky, setSky] = useState<SkyPlace & { at: string }>();
-  const look = useLatest(async (at: { row: number; column: number; name: string; index: string }) => {
+  const look = useLatest(async (at: { file: string; name: string; index: string; row: number; column: number }) => {
     const key = JSON.stringify(at);
     try {
-      setFound({ ...(await ask<Elements>('elements', { ...at, around: 2 })), at: key });
-      setSky({ ...(await ask<SkyPlace>('sky', { name: at.name, row: at.row, column: at.column })), at: key });
+      const other = minus ? (await ask<Elements>('elements', { ...at, file: minus, around: 0 })).values[0]![0]! : undefined;
+      setFound({ ...(await ask<Elements>('elements', { ...at, around: 2 })), at: key, other });
+      setSky({ ...(await ask<SkyPlace>('sky', { file, name: at.name, row: at.row, column: at.column })), at: key });
     } catch {
       setFound(undefined); // the picture itself tells what is wrong
     }
   });
   useEffect(() => {
-    if (pointed) look({ ...pointed, name, index });
-  }, [pointed, name, index, version]); // eslint-disable-line react-hooks/exhaustive-deps
+    if (pointed) look({ file, name, index, ...pointed });
+  }, [pointed, file, name, minus, index, version]); // eslint-disable-line react-hooks/exhaustive-deps
   if (!pointed) return <p className="readout hint">Point at the image to read values. Shift and drag for statistics of a region.</p>;
-  const key = JSON.stringify({ ...pointed, name, index });
+  const key = JSON.stringify({ file, name, index, ...pointed });
   const known = found?.at === key ? found : undefined;
   const value = known?.values[pointed.row - known.row]?.[pointed.column - known.column];
   const flags = value && /^[1-9]\d*$/.test(value) && facts.kind === 'u' ? flagsIn(value, facts.flags) : '';
   return (
     <div className="readout">
       <p id="pixel" role="status" data-settled={known ? 'true' : undefined}>
-        <span className="at">[{pointed.row}, {pointed.column}]</span> <strong>{value ?? '…'}</strong> {facts.unit}
+        <span className="at">[{pointed.row}, {pointed.column}]</span> <strong>{value ?? '…'}</strong> {known?.other !== undefined && <>− <strong>{known.other}</strong></>} {facts.unit}
         {flags && <span className="flags">{flags}</span>}
         {sky?.at === key && sky.text && (
           <span className="sky">
@@ -174,6 +186,12 @@ function Planes({ shape, index }: { shape: number[]; index: number[] }): ReactEl
   );
 }
 
+/** Limits of a difference: as far to both sides of zero as the image itself is wide. */
+function around(limits: Limits | undefined): Limits {
+  const spread = limits ? limits[1] - limits[0] : 1;
+  return [-spread, spread];
+}
+
 function Limit({ label, value, put }: { label: string; value: number; put: (value: string) => void }): ReactElement {
   return (
     <label>
@@ -186,7 +204,7 @@ function Limit({ label, value, put }: { label: string; value: number; put: (valu
   );
 }
 
-export function ImageView({ name, facts, version, arrays, tables }: Props): ReactElement {
+export function ImageView({ name, facts, version, arrays, tables, others }: Props): ReactElement {
   const place = usePlace();
   const [flipped, setFlipped] = useState(false);
   const [region, setRegion] = useState<Region | null>(null);
@@ -194,19 +212,23 @@ export function ImageView({ name, facts, version, arrays, tables }: Props): Reac
   const stated = (place.index ?? '').split(',').map(Number);
   const positions = Array.from({ length: leading }, (_, axis) => Math.min(stated[axis] || 0, facts.shape[axis]! - 1));
   const index = positions.join(',');
-  const other = useAsked<ArrayFacts>(place.blink ? 'array' : null, { name: place.blink, index }, version);
-  const blinks = Boolean(place.blink && other.found && other.fresh);
+  const partner = place.blink ? { file: place.file ?? '', name: place.blink } : place.against ? { file: place.against, name } : undefined;
+  const other = useAsked<ArrayFacts>(partner ? 'array' : null, { ...partner, index }, version);
+  const same = other.fresh && other.found?.plane.join() === facts.plane.join();
+  const minus = same && place.minus === '1' ? place.against : undefined;
+  const blinks = Boolean(partner && same && !minus);
   useEffect(() => {
     if (!blinks) return;
     const timer = setInterval(() => setFlipped((before) => !before), BLINK);
     return () => clearInterval(timer);
   }, [blinks]);
-  const shown = blinks && flipped ? { name: place.blink!, facts: other.found! } : { name, facts };
+  const mine = { file: place.file ?? '', name, facts };
+  const shown = blinks && flipped ? { ...partner!, facts: other.found! } : mine;
   const rules = shown.facts.limits ?? {};
-  const own = shown.name === name && place.low !== undefined && place.high !== undefined;
-  const limits: Limits = own ? [Number(place.low), Number(place.high)] : (rules.zscale ?? [0, 1]);
+  const own = shown === mine && place.low !== undefined && place.high !== undefined;
+  const limits: Limits = own ? [Number(place.low), Number(place.high)] : minus ? around(rules.zscale) : (rules.zscale ?? [0, 1]);
   const stretch = place.stretch ?? 'linear';
-  const colours = place.cmap ?? 'gray';
+  const colours = place.cmap ?? (minus ? 'red-blue' : 'gray');
   const invert = place.invert === '1';
   const centre = { row: Math.floor(facts.plane[0]! / 2), column: Math.floor(facts.plane[1]! / 2) };
   const statistics = useAsked<Statistics>('statistics', { name, index }, version); // asked with the histogram
@@ -224,14 +246,14 @@ export function ImageView({ name, facts, version, arrays, tables }: Props): Reac
             {Object.keys(STRETCHES).map((one) => <option key={one}>{one}</option>)}
           </select>
         </label>
-        <label>Limits{' '}
+        {!minus && <label>Limits{' '}
           <select id="limits" value={rule} onChange={(event) => {
             const chosen = rules[event.target.value];
             change(event.target.value === 'zscale' || !chosen ? { low: undefined, high: undefined } : { low: String(chosen[0]), high: String(chosen[1]) });
           }}>
             {[...Object.keys(rules), ...(rule === 'own' ? ['own'] : [])].map((one) => <option key={one}>{one}</option>)}
           </select>
-        </label>
+        </label>}
         <Limit label="from" value={limits[0]} put={(low) => change({ low, high: String(limits[1]) })} />
         <Limit label="to" value={limits[1]} put={(high) => change({ low: String(limits[0]), high })} />
         <label>Colours{' '}
@@ -248,6 +270,15 @@ export function ImageView({ name, facts, version, arrays, tables }: Props): Reac
             </select>
           </label>
         )}
+        {others.length > 0 && (
+          <label>Compare with{' '}
+            <select id="against" value={place.against ?? ''} onChange={(event) => change({ against: event.target.value, blink: undefined })}>
+              <option value="">no file</option>
+              {others.map((one) => <option key={one}>{one}</option>)}
+            </select>
+          </label>
+        )}
+        {place.against && <label><input id="minus" type="checkbox" checked={place.minus === '1'} onChange={(event) => change({ minus: event.target.checked ? '1' : undefined })} /> difference</label>}
         {tables.length > 0 && compass.found?.north && (
           <label>Sources of{' '}
             <select id="sources" value={place.sources ?? ''} onChange={(event) => change({ sources: event.target.value })}>
@@ -260,16 +291,20 @@ export function ImageView({ name, facts, version, arrays, tables }: Props): Reac
       </div>
       {marks.error && <p role="alert">{marks.error}</p>}
       {leading > 0 && <Planes shape={facts.shape} index={positions} />}
-      {blinks && <p className="hint" role="status">{shown.name}</p>}
+      {partner && other.fresh && !same && <p role="alert">{other.error ?? 'The other image has another size.'}</p>}
+      {blinks && <p className="hint" role="status">{place.blink ? shown.name : shown.file}</p>}
+      {minus && <p className="hint" role="status">this file minus {minus}</p>}
       <ImageCanvas
-        image={{ name: shown.name, index, version }} plane={plane} side={facts.side} limits={limits} stretch={stretch}
+        image={{ file: shown.file, name: shown.name, index, version, minus }} plane={plane} side={facts.side} limits={limits} stretch={stretch}
         colours={colours} invert={invert} compass={compass.found ?? null} region={region} sources={sources} onRegion={setRegion}
       />
       <ColourBar limits={limits} stretch={stretch} colours={colours} invert={invert} unit={shown.facts.unit} />
-      <Readout name={shown.name} index={index} facts={shown.facts} version={version} />
+      <Readout file={shown.file} name={shown.name} minus={minus} index={index} facts={shown.facts} version={version} />
+      {!minus && (
       <Beside>
         <Levels name={name} index={index} version={version} limits={limits} region={region} unit={facts.unit} colours={colours} invert={invert} />
       </Beside>
+      )}
     </div>
   );
 }

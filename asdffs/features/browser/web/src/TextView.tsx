@@ -11,7 +11,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } f
 import { classHighlighter } from '@lezer/highlight';
 import { useEffect, useRef, useState, type ReactElement } from 'react';
 
-import { askOldText, askText, Refusal, save, type OldText } from './api';
+import { askOldText, askText, Refusal, save, urlOf, type OldText } from './api';
 import { useAsked } from './asking';
 import { usePlace } from './place';
 import { bytes } from './words';
@@ -176,7 +176,7 @@ export function TextView({ writable, version, onSaved, onChanged }: {
         <button type="button" id="save" disabled={!writable || !changed} onClick={() => void store()}>Save</button>
         <button type="button" id="reload" onClick={() => void read()}>Read again</button>
         {comparing && <button type="button" onClick={() => compareWith(null)}>Hide the difference</button>}
-        <a href="/api/download?what=tree" download>Download</a>
+        <a href={urlOf('download', { what: 'tree' })} download>Download</a>
         <label>History{' '}
           <select id="history" value="" onChange={(event) => void restore(event.target.value)}>
             <option value="">{old.found?.length ? 'restore…' : 'empty'}</option>

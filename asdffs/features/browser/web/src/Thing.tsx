@@ -19,7 +19,14 @@ function Curve({ name, facts, version }: { name: string; facts: ArrayFacts; vers
   );
 }
 
-export function ArrayView({ name, version, sight }: { name: string; version: string; sight: Sight | undefined }): ReactElement {
+interface ArrayProps {
+  name: string;
+  version: string;
+  sight: Sight | undefined;
+  others: string[];
+}
+
+export function ArrayView({ name, version, sight, others }: ArrayProps): ReactElement {
   const place = usePlace();
   const { found, error } = useAsked<ArrayFacts>('array', { name, index: place.index }, version);
   if (error) {
@@ -33,12 +40,12 @@ export function ArrayView({ name, version, sight }: { name: string; version: str
   if (!found) return <p className="hint">reading…</p>;
   if (found.values) return <ol className="values" start={0}>{found.values.map((text, i) => <li key={i}>{text}</li>)}</ol>;
   if (found.shape.includes(0)) return <p>The array has no element: its shape is {shape(found.shape)}.</p>;
-  if (found.shape.length >= 2) return <ImageView key={name} name={name} facts={found} version={version} arrays={sight?.arrays ?? []} tables={sight?.tables ?? []} />;
+  if (found.shape.length >= 2) return <ImageView key={name} name={name} facts={found} version={version} arrays={sight?.arrays ?? []} tables={sight?.tables ?? []} others={others} />;
   return <Curve name={name} facts={found} version={version} />;
 }
 
 /** The first sight of a file: what it is, its main array, all arrays. */
-export function FirstSight({ facts, sight, version }: { facts: Facts; sight: Sight; version: string }): ReactElement {
+export function FirstSight({ facts, sight, version, others }: { facts: Facts; sight: Sight; version: string; others: string[] }): ReactElement {
   const rows: { label: string; value: string; line: number }[] = [
     ...sight.facts, { label: 'Size', value: `${bytes(facts.size)}, ${facts.blocks} ${facts.blocks === 1 ? 'block' : 'blocks'}`, line: 0 },
   ];
@@ -62,7 +69,7 @@ export function FirstSight({ facts, sight, version }: { facts: Facts; sight: Sig
       {sight.main && (
         <section aria-label={sight.main.path}>
           <h2>{sight.main.path}</h2>
-          {sight.main.kind === 'array' ? <ArrayView name={sight.main.path} version={version} sight={sight} /> : <TableView path={sight.main.path} version={version} />}
+          {sight.main.kind === 'array' ? <ArrayView name={sight.main.path} version={version} sight={sight} others={others} /> : <TableView path={sight.main.path} version={version} />}
         </section>
       )}
       <h2>{sight.arrays.length + sight.more ? 'Arrays' : 'The file has no array'}</h2>

@@ -1,4 +1,5 @@
 /** Requests to the daemon; features/browser/app.py has the table of them. */
+import { fileNow } from './place';
 
 export interface Facts {
   name: string;
@@ -142,6 +143,25 @@ export interface OldText {
   size: number;
 }
 
+export interface Shelf {
+  files: string[];
+  folders: string[];
+}
+
+export interface ListedFile {
+  name: string;
+  values: string[];
+  outlines: [number, number][][];
+}
+
+export interface Files {
+  total: number;
+  start: number;
+  columns: string[];
+  files: ListedFile[];
+  failures: string[];
+}
+
 export type Query = Record<string, string | number | undefined>;
 
 /** A refusal of the daemon: its sentence, and the line of a text that it is about. */
@@ -155,8 +175,9 @@ export class Refusal extends Error {
   }
 }
 
+/** The URL of a request about the file that is shown, or about the `file` of the query. */
 export function urlOf(what: string, query: Query = {}): string {
-  const words = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
+  const words = Object.entries({ file: fileNow(), ...query }).filter(([, value]) => value !== undefined && value !== '');
   const text = new URLSearchParams(words.map(([key, value]) => [key, String(value)])).toString();
   return `/api/${what}${text ? `?${text}` : ''}`;
 }
@@ -203,16 +224,16 @@ export interface Text {
 }
 
 export async function askText(): Promise<Text> {
-  const answer = await fetched('/api/text');
+  const answer = await fetched(urlOf('text'));
   return { text: await answer.text(), version: (answer.headers.get('etag') ?? '').replaceAll('"', '') };
 }
 
 export async function askOldText(number: number): Promise<string> {
-  return (await fetched(`/api/history/${number}`)).text();
+  return (await fetched(urlOf(`history/${number}`))).text();
 }
 
 /** Save a text over the version that it changes; return the new version. */
 export async function save(text: string, over: string): Promise<string> {
-  const answer = await fetched('/api/text', { method: 'PUT', body: text, headers: { 'If-Match': over } });
+  const answer = await fetched(urlOf('text'), { method: 'PUT', body: text, headers: { 'If-Match': over } });
   return ((await answer.json()) as { version: string }).version;
 }

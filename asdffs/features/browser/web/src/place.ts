@@ -1,13 +1,13 @@
 /** What is shown is in the URL, so that a reload, a bookmark and the button Back work. */
 import { useSyncExternalStore } from 'react';
 
-export type View = 'sight' | 'array' | 'table' | 'text' | 'map';
+export type View = 'files' | 'sight' | 'array' | 'table' | 'text' | 'map';
 
 /** `path`: of the selected value, as in the tree; `name`: of an array or table. Others belong to a view. */
 export type Place = Partial<
   Record<
-    | 'view' | 'path' | 'name' | 'index' | 'line' | 'stretch' | 'low' | 'high' | 'cmap' | 'invert' | 'blink' | 'sources'
-    | 'sort' | 'down' | 'where' | 'x' | 'y' | 'find' | 'panes',
+    | 'file' | 'view' | 'path' | 'name' | 'index' | 'line' | 'stretch' | 'low' | 'high' | 'cmap' | 'invert' | 'blink' | 'against' | 'minus' | 'sources'
+    | 'sort' | 'down' | 'where' | 'x' | 'y' | 'find' | 'panes' | 'columns',
     string
   >
 >;
@@ -40,9 +40,15 @@ function put(place: Place, replace: boolean): void {
   listeners.forEach((listener) => listener());
 }
 
-/** Show something else; the settings of the view before are left. */
+/** Show something else of the same file; the settings of the view before are left. */
 export function go(place: Place): void {
-  put(place, false);
+  const { file, panes } = parse(read());
+  put({ file, panes, ...place }, false);
+}
+
+/** The file that is shown; empty for the only one. */
+export function fileNow(): string {
+  return parse(read()).file ?? '';
 }
 
 /** Change settings of what is shown; undefined removes one. */

@@ -47,12 +47,21 @@ function keep(key: string, numbers: Numbers): void {
   }
 }
 
-/** One image as it is shown: `name` and `index` of its plane of `rows` and `columns`, its limits and its stretch. */
+/** An array `name` of a `file`, the `index` of its plane; `minus`: the file whose array is subtracted. */
+export interface Image {
+  file: string;
+  name: string;
+  index: string;
+  version: string;
+  minus?: string;
+}
+
+/** One image as it is shown: its plane of `rows` and `columns`, its limits and its stretch. */
 export class Tiles extends TilesApi {
   private readonly shown = new WeakMap<Numbers, NdArray<Float32Array>>();
 
   constructor(
-    private readonly image: { name: string; index: string; version: string },
+    private readonly image: Image,
     [rows, columns]: [number, number],
     side: number,
     private readonly limits: Limits,
@@ -66,10 +75,13 @@ export class Tiles extends TilesApi {
     const step = 2 ** (this.baseLayerIndex - layer);
     const row = Math.floor(offset.y / this.tileSize.height);
     const column = Math.floor(offset.x / this.tileSize.width);
-    const numbers = tileOf({ ...this.image, step, row, column });
+    const { file, name, index, version, minus } = this.image;
+    const numbers = tileOf({ file, name, index, version, step, row, column });
+    const other = minus ? tileOf({ file: minus, name, index, version, step, row, column }).values : undefined;
     let shown = this.shown.get(numbers);
     if (!shown) {
-      shown = ndarray(stretched(numbers.values, this.limits, this.stretch), numbers.shape);
+      const values = other ? numbers.values.map((value, i) => value - other[i]!) : numbers.values;
+      shown = ndarray(stretched(values, this.limits, this.stretch), numbers.shape);
       this.shown.set(numbers, shown);
     }
     return shown;
