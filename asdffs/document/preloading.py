@@ -89,14 +89,17 @@ class KeptCode:
 
 
 def _modules(folder: str, package: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each module below a directory, its directory, and its file there."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if name.endswith(".py"):
-                yield (package if name == _START else f"{package}.{name[:-3]}"), folder, name
-            elif not name.startswith("__") and entry.is_dir():
-                yield from _modules(entry.path, f"{package}.{name}")
+    """Yield the name of each module of a package, its directory, and its file there."""
+    with os.scandir(folder) as found:
+        entries = list(found)
+    if not any(entry.name == _START for entry in entries):
+        return  # it has other files than modules
+    for entry in entries:
+        name = entry.name
+        if name.endswith(".py"):
+            yield (package if name == _START else f"{package}.{name[:-3]}"), folder, name
+        elif not name.startswith("__") and entry.is_dir():
+            yield from _modules(entry.path, f"{package}.{name}")
     time.sleep(_REST)
 
 

@@ -33,6 +33,18 @@ def spent(mount: Mounted) -> tuple[int, int]:
     return bytes_of(mount.pid, "rchar"), bytes_of(mount.pid, "wchar")
 
 
+def settled(mount: Mounted) -> None:
+    """Wait until the daemon has imported what it may need later, which it does beside its work."""
+    last = [-1]
+
+    def is_still() -> bool:
+        before, last[0] = last[0], bytes_of(mount.pid, "rchar")
+        return before == last[0]
+
+    until(lambda: "/lz4/" in Path(f"/proc/{mount.pid}/maps").read_text())  # one of the last modules
+    until(is_still)
+
+
 def steps(mount: Mounted) -> dict[str, tuple[int, int]]:
     """What each step costs: bytes read, bytes written."""
     found, last = {}, spent(mount)
@@ -75,6 +87,7 @@ STEPS = {
 def cost_of(folder: Path, count: int, size: int) -> dict[str, tuple[int, int]]:
     file = make_file(folder / "data.asdf", count, size)
     with mounted(file) as mount:
+        settled(mount)
         found = {"mount": spent(mount), **steps(mount)}
     file.unlink()
     return found
