@@ -2,7 +2,7 @@
 
 | request                                  | answer                                                                  |
 |------------------------------------------|-------------------------------------------------------------------------|
-| GET /, GET /static/NAME                  | the page                                                                |
+| GET /, GET /page.js, /index.css          | the page                                                                |
 | GET /api/facts                           | name, size, version of the text, warnings                               |
 | GET /api/tree?path=P&start=N             | children of a value                                                     |
 | GET /api/search?text=T                   | values with this text                                                   |
@@ -58,7 +58,7 @@ from asdffs.features.browser.beside import axis_of, flags_of
 from asdffs.features.browser.contents import children, download, formats_of, parts_of, search
 from asdffs.features.browser.curves import MOST, curve
 from asdffs.features.browser.first_sight import first_sight
-from asdffs.features.browser.guard import NONCE, App, Guard
+from asdffs.features.browser.guard import NONCE, App
 from asdffs.features.browser.images import Region, Tile
 from asdffs.features.browser.session import Session
 from asdffs.features.browser.shelf import Opened, Shelf
@@ -111,8 +111,8 @@ _ANSWERS: Final[dict[str, Callable[[Opened, Request], Any]]] = {
 }
 
 
-def make_app(shelf: Shelf, token: str, port: int, *, awaits: bool) -> App:
-    """Return the application for the files of ``shelf``, behind its guard.  Others: see ``guard``."""
+def make_app(shelf: Shelf) -> App:
+    """Return the application for the files of ``shelf``, which ``guard`` stands before."""
 
     def of_file(answer: Callable[[Opened, Request], Any]) -> Callable[[Request], Any]:
         return lambda request: answer(shelf.file(_text(request, "file")), request)
@@ -124,11 +124,12 @@ def make_app(shelf: Shelf, token: str, port: int, *, awaits: bool) -> App:
     }
     routes = [
         Route("/", _page),
-        Mount("/static", StaticFiles(directory=_STATIC)),
         *(Route(f"/api/{name}", _answering(answer), methods=["GET"]) for name, answer in answers.items()),
         Route("/api/text", _saving(shelf), methods=["PUT"]),
+        Mount("/", StaticFiles(directory=_STATIC)),
     ]
-    return Guard(Starlette(routes=routes), token, port, awaits=awaits)
+    app: App = Starlette(routes=routes)
+    return app
 
 
 def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:

@@ -21,11 +21,12 @@ import hmac
 import os
 import secrets
 import socket
+import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -86,17 +87,17 @@ class Guard:
             await self._app(scope, receive, send)
         elif scope["path"] == "/" and self._admits(scope, headers):
             cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
-            await _send(send, 303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+            await _send(send, 303, "", [(b"location", b"./"), (b"set-cookie", cookie.encode())])
         else:
             await _send(send, 403, "the token is missing; open the whole URL that was printed")
 
     def _reason(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> str:
         """Return why the request is refused, whatever it knows; empty if it is not."""
         host = headers.get("host", "")
-        if host not in self._hosts:
+        if not self._is_own(host):
             return "this host name is not the one of the page"
         origin = headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
+        if origin is not None and urlsplit(origin).netloc != host:
             return "the request comes from another page"
         # a link in another page may lead here; it may not load anything, or send anything
         linked = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET" and scope["path"] == "/"
@@ -105,6 +106,9 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD") and origin is None:
             return "a change needs the header Origin, which every browser sends"
         return ""
+
+    def _is_own(self, host: str) -> bool:
+        return host in self._hosts
 
     def _is_known(self, headers: dict[str, str]) -> bool:
         cookies: SimpleCookie = SimpleCookie()
@@ -123,6 +127,27 @@ class Guard:
         if not awaited or user_of(tuple(scope["client"]), self._port) != os.geteuid():
             return False
         self._awaits = False
+        return True
+
+
+class ProxyGuard(Guard):
+    """The guard of a page behind Jupyter's proxy, which listens on a socket in a directory of this user.
+
+    Jupyter asked for its own token, and its host name is the page's.  Requests of other pages are refused all the
+    same.
+    """
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app, secrets.token_urlsafe(24), 0, awaits=False)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on, when all of it is here: the proxy fails if it may not send the rest."""
+        await super().__call__(scope, await _received(receive) if scope["type"] == "http" else receive, send)
+
+    def _is_own(self, host: str) -> bool:
+        return True
+
+    def _is_known(self, headers: dict[str, str]) -> bool:
         return True
 
 
@@ -146,6 +171,19 @@ def _with_headers(send: Send, nonce: str) -> Send:
         await send(message)
 
     return sending
+
+
+async def _received(receive: Receive) -> Receive:
+    """Wait for all of a request, which Jupyter had in memory already; return what yields it."""
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+    waiting = iter(messages)
+
+    async def next_message() -> Message:
+        return next(waiting, None) or await receive()
+
+    return next_message
 
 
 async def _send(send: Send, status: int, sentence: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
@@ -181,6 +219,33 @@ def _sockets() -> Iterator[tuple[str, str, str, int]]:
             for line in lines:
                 words = line.split()
                 yield words[1], words[2], words[3], int(words[7])
+
+
+class SocketListener(socket.socket):
+    """A socket at a path that closes connections of other users at once.  Raises ``OSError``."""
+
+    def __init__(self, path: str, waiting: int) -> None:
+        super().__init__(socket.AF_UNIX)
+        try:
+            before = os.umask(0o177)
+            try:
+                self.bind(path)
+            finally:
+                os.umask(before)
+            self.listen(waiting)
+        except OSError as err:
+            self.close()
+            err.filename = path
+            raise
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return the next connection of this user or root.  Raises ``BlockingIOError``."""
+        while True:
+            connection, peer = super().accept()
+            _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            if user in (os.geteuid(), 0):
+                return connection, peer
+            connection.close()
 
 
 class Listener(socket.socket):

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from asdffs.allocator import give_back
 from asdffs.document.arrays.array import Array
 from asdffs.errors import UsageError
 from asdffs.features.browser.cells import for_people
@@ -113,6 +114,8 @@ class Images:
             if ends[0] < ends[1]:
                 bars = histogram_of(real(look.values), look.mask, ends, _BARS)
                 found |= {"histogram": bars, "low": ends[0], "high": ends[1]}
+        del look
+        give_back()
         return {key: _plain(value) for key, value in found.items()}
 
     def tile(self, name: str, index: Sequence[int], tile: Tile) -> np.ndarray[Any, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -23,6 +24,8 @@ from asdffs.storage.backend import read_bytes
 _KEPT: Final = 64
 _RECORD: Final = 2880
 _LONGEST: Final = 64
+#: What the tree of a file with sky coordinates has somewhere; those of a FITS file may be in its headers.
+_TELLING: Final = re.compile(rb"(?i)wcs|ctype")
 #: The most sources that are drawn on an image.
 _SOURCES: Final = 5000
 #: The names of columns of sky coordinates in degrees, the likeliest first; a SkyCoord has NAME.ra and NAME.dec.
@@ -102,6 +105,8 @@ class Sky:
 
     def _wcs_of(self, name: str, version: str) -> Any:
         """Return the WCS of an array; None if it has none, or astropy is not installed.  ``version`` of the text."""
+        if self._session.document.embedded is None and not _TELLING.search(self._session.text()[0]):
+            return None  # and astropy, which takes 30 MiB, is not imported
         try:
             from astropy.io.fits import Header
             from astropy.wcs import WCS

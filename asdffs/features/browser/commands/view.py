@@ -14,9 +14,10 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from asdffs import registry
+from asdffs.allocator import own_process
 from asdffs.cli.arguments import CATALOG, add_remote
 from asdffs.cli.printing import say
 from asdffs.cli.reading import open_to_read, remote_of, stated_budget
@@ -29,11 +30,13 @@ from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import NotSupportedError, Remedy, UsageError
-from asdffs.features.browser.guard import App, Listener, are_known
+from asdffs.features.browser.guard import App, Guard, Listener, ProxyGuard, SocketListener, are_known
 from asdffs.features.browser.session import Session
-from asdffs.features.browser.shelf import Shelf
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.urls import is_remote
+
+if TYPE_CHECKING:
+    from asdffs.features.browser.shelf import Shelf
 
 SUMMARY: Final = "look at files, and edit the tree of one, in the browser"
 logger = logging.getLogger(__name__)
@@ -60,6 +63,7 @@ several, and those of a directory, are only read.
 """
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, URL, or a directory of files")
     parser.add_argument("--port", metavar="N", type=int, default=0, help="listen on this port (default: a free one)")
+    parser.add_argument("--socket", metavar="PATH", help="listen on a Unix socket, for Jupyter's proxy")
     parser.add_argument("--no-browser", action="store_true", help="only print the URL")
     parser.add_argument("--catalog", metavar="FILE", help=CATALOG)
     parser.add_argument("--read-only", action="store_true", help="change nothing, and take no lock")
@@ -73,6 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise NotSupportedError(f"the page needs {package}, which is not installed", remedy=Remedy.INSTALL_VIEW)
     if not 0 <= arguments.port < 1 << 16:
         raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
+    from asdffs.features.browser.app import make_app  # it needs Starlette
+
+    if arguments.socket is not None:
+        with SocketListener(arguments.socket, _WAITING) as listener, _shelf(arguments) as shelf:
+            _serve(ProxyGuard(make_app(shelf)), listener)
+        return int(ExitCode.OK)
     with Listener(arguments.port, _WAITING) as listener, _shelf(arguments) as shelf:
         token, url = secrets.token_urlsafe(24), f"http://127.0.0.1:{listener.port}/"
         say(f"{url}?token={token}")
@@ -81,15 +91,15 @@ def run(arguments: argparse.Namespace) -> int:
         if browses:
             # a browser of the terminal runs until it is closed, and waits for the page meanwhile
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        from asdffs.features.browser.app import make_app  # it needs Starlette
-
-        _serve(make_app(shelf, token, listener.port, awaits=browses), listener)
+        _serve(Guard(make_app(shelf), token, listener.port, awaits=browses), listener)
     return int(ExitCode.OK)
 
 
 @contextlib.contextmanager
 def _shelf(arguments: argparse.Namespace) -> Iterator[Shelf]:
     """Open one file, for writing if that is possible and wanted; of several, each when it is looked at."""
+    from asdffs.features.browser.shelf import Shelf  # it needs numpy
+
     settings = Settings(scheduler=SerialCalls(), remote=remote_of(arguments), budget=stated_budget())
     names = list(arguments.files)
     folders = [name for name in names if not is_remote(name) and os.path.isdir(name)]
@@ -135,6 +145,7 @@ def _session(arguments: argparse.Namespace, file: str, settings: Settings) -> It
 
 def _serve(app: App, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM."""
+    own_process()
     import uvicorn
 
     settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", limit_concurrency=_WAITING)

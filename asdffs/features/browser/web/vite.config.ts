@@ -13,7 +13,7 @@ const licences = (packages: Dependency[]): string =>
 // The names of the files have no hash, so that a new bundle is a change of the same files.
 export default defineConfig({
   plugins: [react()],
-  base: '/static/',
+  base: './',
   html: { cspNonce: '{{nonce}}' },
   build: {
     outDir: target,

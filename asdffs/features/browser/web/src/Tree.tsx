@@ -8,6 +8,8 @@ import { useAsked } from './asking';
 import { change, go, usePlace } from './place';
 
 const HEIGHT = 24;
+/** A search begins so many milliseconds after the last key. */
+const PAUSE = 250;
 /** Keys of the root that are not what a file is about. */
 const ASIDE = new Set(['history', 'asdf_library']);
 
@@ -116,6 +118,7 @@ export function Tree({ version }: { version: string }): ReactElement {
   const list = useListRef(null);
   const { known, opened, open, more, error } = useChildren(version);
   const [active, setActive] = useState(0);
+  const typing = useRef<ReturnType<typeof setTimeout>>();
   const wanted = place.find?.trim() ?? '';
   const hits = useAsked<{ matches: Entry[]; more: boolean }>(wanted.length > 0 ? 'search' : null, { text: wanted }, version);
   const lines = useMemo((): Line[] => {
@@ -176,7 +179,11 @@ export function Tree({ version }: { version: string }): ReactElement {
   return (
     <div className="tree">
       <input id="search" type="search" aria-label="Search keys and values" placeholder="Search keys and values" autoComplete="off" defaultValue={place.find ?? ''}
-        onChange={(event) => { setActive(0); change({ find: event.target.value }); }} />
+        onChange={(event) => {
+          clearTimeout(typing.current);
+          const find = event.target.value;
+          typing.current = setTimeout(() => { setActive(0); change({ find }); }, PAUSE);
+        }} />
       <p id="found" role="status">{error || hits.error || (wanted && hits.found ? `${hits.found.matches.length}${hits.found.more ? ' and more' : ''} found` : wanted ? 'searching…' : '')}</p>
       <List className="tree-list" role="tree" aria-label="Tree of the file" tabIndex={0} aria-activedescendant={lines.length ? `line-${shown}` : undefined}
         listRef={list} onKeyDown={press} rowComponent={Row} rowCount={lines.length} rowHeight={HEIGHT} rowProps={{ lines, active: shown, opened, choose, toggle }} />

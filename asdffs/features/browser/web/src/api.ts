@@ -179,7 +179,7 @@ export class Refusal extends Error {
 export function urlOf(what: string, query: Query = {}): string {
   const words = Object.entries({ file: fileNow(), ...query }).filter(([, value]) => value !== undefined && value !== '');
   const text = new URLSearchParams(words.map(([key, value]) => [key, String(value)])).toString();
-  return `/api/${what}${text ? `?${text}` : ''}`;
+  return `api/${what}${text ? `?${text}` : ''}`;
 }
 
 async function fetched(url: string, options?: RequestInit): Promise<Response> {
