@@ -4,8 +4,7 @@ import license, { type Dependency } from 'rollup-plugin-license';
 import { defineConfig } from 'vite';
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-
-const target = process.env.ASDFFS_PAGE ?? '../static';
+const target = process.env.ASDFFS_PAGE ?? here('dist');
 
 const licences = (packages: Dependency[]): string =>
   packages.map((one) => `${one.name} ${one.version} (${one.license})\n\n${one.licenseText ?? ''}`).join(`\n${'-'.repeat(78)}\n`);
@@ -21,7 +20,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 3000,
     rollupOptions: {
-      plugins: [license({ thirdParty: { output: { file: here(`${target}/LICENSES.txt`), template: licences } } })],
+      plugins: [license({ thirdParty: { output: { file: `${target}/LICENSES.txt`, template: licences } } })],
       output: { entryFileNames: 'page.js', chunkFileNames: '[name].js', assetFileNames: '[name][extname]' },
     },
   },
