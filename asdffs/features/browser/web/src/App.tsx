@@ -104,7 +104,7 @@ function OneFile({ several, files }: { several: boolean; files: string[] }): Rea
   const sight = useAsked<Sight>(facts ? 'sight' : null, {}, facts?.version);
   const [pane, setPane] = useState<'tree' | 'middle' | 'facts'>('middle');
   const listed = useAsked<Files>(several && files.length === 0 ? 'files' : null);
-  const others = (files.length > 0 ? files : (listed.found?.files.map((one) => one.name) ?? [])).filter((one) => one !== place.file);
+  const others = (files.length > 0 ? files : (listed.found?.files.map((one) => one.name) ?? [])).filter((one) => one !== (place.file ?? files[0]));
   const refresh = (): void => setLooked((before) => before + 1);
   if (asked.found && asked.found !== facts) setFacts(asked.found);
   useEffect(() => {

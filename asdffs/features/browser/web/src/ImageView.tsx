@@ -76,7 +76,6 @@ function Readout({ file, name, minus, index, facts, version }: ReadoutProps): Re
         )}
       </p>
       {known && (
-        <Beside>
         <table className="elements" aria-label="Values around the pointer">
           <tbody>
             {known.values.map((_, line, all) => {
@@ -94,7 +93,6 @@ function Readout({ file, name, minus, index, facts, version }: ReadoutProps): Re
             })}
           </tbody>
         </table>
-        </Beside>
       )}
     </div>
   );
