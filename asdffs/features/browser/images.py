@@ -84,7 +84,7 @@ class Images:
             }
             plane = self._asked(array, index)
         found["plane"] = lengths(plane, shape)
-        if dtype.kind in "biufc":
+        if dtype.kind in "biufc" and shape:
             found["limits"] = self._known_limits(name, tuple(index), version)
         else:
             found["values"] = self._texts(name, index)

@@ -198,6 +198,15 @@ def test_a_conflict_is_a_difference_to_choose_from(shown: Browser, page: Page, f
     page.expected = 7  # the text that was refused is kept beside the file, too
 
 
+def test_a_text_that_was_not_touched_follows_the_file(shown: Browser, page: Page) -> None:
+    shown.find("#tab-text").click()
+    has_text(shown, "#ASDF 1.0.0")
+    text, version = page.get("text").body, page.get("facts").json["version"]
+    assert page.save(b"#ASDF 1.0.0\n# theirs\n" + text.partition(b"\n")[2], version).status == 200
+    has_text(shown, "# theirs")
+    assert not shown.find("#save").is_enabled()
+
+
 def test_an_image_has_settings_statistics_and_flags(shown: Browser) -> None:
     shown.press("data")
     whole = drawn(shown)

@@ -36,6 +36,7 @@ def file(tmp_path: Path) -> Path:
         "line": np.arange(5),
         "waves": IMAGE[:3, :4] * 1j,
         "words": np.array(["a", "b"]),
+        "single": np.array(3.5),
     }
     asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
     return tmp_path / "a.asdf"
@@ -345,6 +346,7 @@ def test_curves_and_what_is_no_image(page: Page) -> None:
     assert page.get("curve", name="words").status == 400
     assert page.get("array", name="nothing").status == 404
     assert page.get("array", name="words").json["values"] == ["a", "b"]
+    assert page.get("array", name="single").json["values"] == ["3.5"]
 
 
 def test_a_long_curve_keeps_its_peaks_and_has_its_axis(tmp_path: Path) -> None:

@@ -143,9 +143,9 @@ export function TextView({ writable, version, onSaved, onChanged }: {
     }
   };
 
-  const current = useRef({ store, noteChange });
+  const current = useRef({ store, noteChange, read });
   useEffect(() => {
-    current.current = { store, noteChange };
+    current.current = { store, noteChange, read };
   });
   useEffect(() => {
     const state = EditorState.create({ extensions: extensions(() => current.current.noteChange(), () => void current.current.store()) });
@@ -158,6 +158,11 @@ export function TextView({ writable, version, onSaved, onChanged }: {
       onChanged(false);
     };
   }, []); // eslint-disable-line react-hooks/exhaustive-deps
+  useEffect(() => {
+    // another program's text is shown at once, if nothing was typed over the one before
+    const untouched = view.current!.state.doc.toString() === base.current.text;
+    if (base.current.version && base.current.version !== version && untouched) void current.current.read();
+  }, [version]);
   useEffect(() => {
     view.current!.dispatch({ effects: writing.reconfigure(writable ? [] : [EditorState.readOnly.of(true)]) });
   }, [writable]);
