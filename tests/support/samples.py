@@ -188,3 +188,16 @@ def check_saved(path: Path, value: int) -> None:
     assert b"# a comment to keep\n" in text
     assert b"'observer': \"Ada\"}   # and one at the end of a line\n" in text
     assert b"unknown: !<tag:example.org:thing-1.0.0> {a: &x [1, 2], b: *x}\n" in text
+
+
+def make_night(folder: Path, count: int) -> Path:
+    """Make a directory of ``count`` images of 40 x 50, side by side on the sky around 0 h; return it."""
+    folder.mkdir()
+    for number in range(count):
+        west, south = 359.9 + 0.1 * (number % 4), 0.1 * (number // 4)
+        corners = ((0, 0), (0.08, 0), (0.08, 0.08), (0, 0.08))
+        region = "POLYGON ICRS " + " ".join(f"{(west + x) % 360:.3f} {south + y:.3f}" for x, y in corners)
+        meta = {"telescope": "ROMAN", "exposure": {"exposure_time": 100 + number}, "s_region": region}
+        tree = {"roman": {"meta": meta, "data": np.full((40, 50), number, "f4") + np.eye(40, 50)}}
+        asdf.AsdfFile(tree).write_to(folder / f"r{number:02}.asdf")
+    return folder

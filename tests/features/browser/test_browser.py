@@ -23,6 +23,7 @@ from selenium.webdriver.support.ui import Select
 from support.browser import Browser, browser
 from support.mounts import environment_in
 from support.page_client import Page, viewed
+from support.samples import make_night
 
 pytestmark = pytest.mark.long
 
@@ -393,6 +394,42 @@ def test_a_read_only_page_cannot_save(file: Path, tmp_path: Path, window: Browse
         ActionChains(window.driver).send_keys("x").perform()
         assert not window.find("#save").is_enabled()
         assert window.text(".cm-line") == "#ASDF 1.0.0"
+
+
+@pytest.mark.feature("catalog")
+def test_a_file_of_a_directory_is_chosen_and_compared(tmp_path: Path) -> None:
+    folder = make_night(tmp_path / "night", 12)
+    with viewed(folder, environment_in(tmp_path)) as page, browser(width=1400) as shown:
+        shown.open(page.url)
+        shown.see("#files-counted", "12 files")
+        assert len(shown.all(".sky-map polygon")) == 12
+        shown.until(
+            lambda: shown.run("return [...document.images].filter((one) => one.naturalWidth === 50).length >= 6")
+        )
+        shown.press("r05.asdf", ".files button")
+        shown.see(".facts", "105")
+        shown.press("data")
+        shown.until(lambda: f"{folder}/r07.asdf" in shown.texts("#against option"))
+        shown.run_with(
+            "const s = document.querySelector('#against'); s.value = arguments[0];"
+            "s.dispatchEvent(new Event('change', {bubbles: true}))",
+            f"{folder}/r07.asdf",
+        )
+        shown.until(lambda: shown.all("#minus"))
+        shown.find("#minus").click()
+        shown.see(".image-view", f"this file minus {folder}/r07.asdf")
+        shown.run(
+            "const c = document.querySelector('.canvas canvas'), b = c.getBoundingClientRect();"
+            "const at = {clientX: b.x + b.width / 2, clientY: b.y + b.height / 2, bubbles: true};"
+            "c.dispatchEvent(new PointerEvent('pointermove', at))"
+        )
+        shown.until(lambda: len(shown.all("#pixel[data-settled] strong")) == 2)
+        mine, other = (float(one) for one in shown.texts("#pixel strong"))
+        assert mine - other == -2
+        shown.find("#tab-files").click()
+        shown.find("#files-where").send_keys("roman.meta.exposure.exposure_time > 109\n")
+        shown.see("#files-counted", "2 files")
+        assert shown.errors() == []
 
 
 # -- the value below the pointer ---------------------------------------------------------

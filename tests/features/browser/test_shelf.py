@@ -7,31 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import asdf
-import numpy as np
 import pytest
 from PIL import Image
-from support.browser import browser
 from support.commands import command
 from support.mounts import environment_in
 from support.page_client import Page, viewed
+from support.samples import make_night
 
 COUNT = 12
 
 
-def region(number: int) -> str:
-    west, south = 359.9 + 0.1 * (number % 4), 0.1 * (number // 4)
-    corners = ((0, 0), (0.08, 0), (0.08, 0.08), (0, 0.08))
-    return "POLYGON ICRS " + " ".join(f"{(west + x) % 360:.3f} {south + y:.3f}" for x, y in corners)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "night").mkdir()
-    for number in range(COUNT):
-        meta = {"telescope": "ROMAN", "exposure": {"exposure_time": 100 + number}, "s_region": region(number)}
-        tree = {"roman": {"meta": meta, "data": np.full((40, 50), number, "f4") + np.eye(40, 50)}}
-        asdf.AsdfFile(tree).write_to(tmp_path / f"night/r{number:02}.asdf")
-    return tmp_path / "night"
+    return make_night(tmp_path / "night", COUNT)
 
 
 @pytest.fixture
@@ -94,39 +82,3 @@ def test_files_that_are_named(folder: Path, tmp_path: Path) -> None:
             assert page.get("facts", file=name).json["name"] == name
         assert page.get("facts", file=f"{folder}/r03.asdf").status == 404
     assert command("view", names[0], tmp_path / "none.asdf", environment=environment_in(tmp_path)).code == 3
-
-
-@pytest.mark.long
-@pytest.mark.feature("catalog")
-def test_in_the_browser_a_file_is_chosen_and_compared(page: Page, folder: Path) -> None:
-    with browser(width=1400) as shown:
-        shown.open(page.url)
-        shown.see("#files-counted", f"{COUNT} files")
-        assert len(shown.all(".sky-map polygon")) == COUNT
-        shown.until(
-            lambda: shown.run("return [...document.images].filter((one) => one.naturalWidth === 50).length >= 6")
-        )
-        shown.press("r05.asdf", ".files button")
-        shown.see(".facts", "105")
-        shown.press("data")
-        shown.until(lambda: f"{folder}/r07.asdf" in shown.texts("#against option"))
-        shown.run_with(
-            "const s = document.querySelector('#against'); s.value = arguments[0];"
-            "s.dispatchEvent(new Event('change', {bubbles: true}))",
-            f"{folder}/r07.asdf",
-        )
-        shown.until(lambda: shown.all("#minus"))
-        shown.find("#minus").click()
-        shown.see(".image-view", f"this file minus {folder}/r07.asdf")
-        shown.run(
-            "const c = document.querySelector('.canvas canvas'), b = c.getBoundingClientRect();"
-            "const at = {clientX: b.x + b.width / 2, clientY: b.y + b.height / 2, bubbles: true};"
-            "c.dispatchEvent(new PointerEvent('pointermove', at))"
-        )
-        shown.until(lambda: len(shown.all("#pixel[data-settled] strong")) == 2)
-        mine, other = (float(one) for one in shown.texts("#pixel strong"))
-        assert mine - other == -2
-        shown.find("#tab-files").click()
-        shown.find("#files-where").send_keys("roman.meta.exposure.exposure_time > 109\n")
-        shown.see("#files-counted", "2 files")
-        assert shown.errors() == []
