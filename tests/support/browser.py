@@ -45,7 +45,8 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        return self.find(selector).text
+        """The text of the first element, as it is seen at one instant; empty without one."""
+        return str(self.run_with("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
     def see(self, selector: str, text: str) -> None:
         """Wait until ``text`` is in an element."""

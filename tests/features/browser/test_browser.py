@@ -232,7 +232,7 @@ def test_an_image_has_settings_statistics_and_flags(shown: Browser) -> None:
     shown.see(".image-view", "roman/data")
     choose(shown, "#blink", "nothing")
     canvas = shown.find(".canvas canvas")
-    for step in range(8):  # one of seven elements that follow each other is flagged
+    for step in range(40):  # one of seven elements that follow each other is flagged
         ActionChains(shown.driver).move_to_element_with_offset(canvas, step, 0).perform()
         shown.until(lambda: shown.all("#pixel[data-settled]"))
         if shown.text("#pixel strong") == "1":
@@ -384,6 +384,27 @@ def test_a_narrow_screen_has_no_scrolling_sideways(page: Page) -> None:
                 assert narrow.run("return document.documentElement.scrollWidth") <= 400, (view, pane)
 
 
+def is_narrow(shown: Browser, *, narrow: bool) -> bool:
+    return bool(shown.all(".narrow")) == narrow
+
+
+def test_what_was_typed_stays_when_the_window_becomes_narrow(shown: Browser, page: Page, file: Path) -> None:
+    shown.find("#tab-text").click()
+    has_text(shown, "#ASDF 1.0.0")
+    replace(shown, "observer: Ada", "observer: Grace")
+    for width in (500, 1400):
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        shown.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        shown.until(functools.partial(is_narrow, shown, narrow=width < 760))
+        assert shown.find("#save").is_enabled()
+    shown.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    shown.find("#tab-map").click()
+    shown.find("#tab-text").click()
+    shown.find("#save").click()
+    shown.see("#said", "saved")
+    assert b"observer: Grace" in file.read_bytes()
+
+
 def test_a_read_only_page_cannot_save(file: Path, tmp_path: Path, window: Browser) -> None:
     with viewed(file, environment_in(tmp_path), "--read-only") as page:
         window.open(page.url)
@@ -452,10 +473,11 @@ def canvas_box(shown: Browser) -> list[float]:
 
 def state(shown: Browser, chance: random.Random) -> None:
     """Change the width, the zoom of the browser, or the part of the image that is seen."""
-    ratio, width = chance.choice([1, 1.25, 1.5, 2, 3]), chance.randrange(800, 1500)
-    metrics = {"width": width, "height": chance.randrange(600, 1000), "deviceScaleFactor": ratio, "mobile": False}
+    ratio, width = chance.choice([1, 1.25, 1.5, 2, 3]), chance.randrange(400, 1500)
+    metrics = {"width": width, "height": chance.randrange(700, 1000), "deviceScaleFactor": ratio, "mobile": False}
     if chance.random() < 0.3:
         shown.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        drawn(shown)
     box = canvas_box(shown)
     x, y = box[0] + chance.random() * box[2], box[1] + chance.random() * box[3]
     for _ in range(chance.randrange(8)):

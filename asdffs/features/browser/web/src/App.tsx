@@ -1,5 +1,6 @@
 /** One screen: the tree, what is selected, facts about it. */
 import { useEffect, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
+import { createPortal } from 'react-dom';
 import { ErrorBoundary } from 'react-error-boundary';
 import { Group, Panel, Separator } from 'react-resizable-panels';
 
@@ -9,6 +10,7 @@ import { BesideContext } from './Beside';
 import { FileMap } from './FileMap';
 import { base, FilesView } from './FilesView';
 import { Inspector } from './Inspector';
+import { Slot, useHolder } from './Moved';
 import { change, go, usePlace, type View } from './place';
 import { TableView } from './TableView';
 import { TextView } from './TextView';
@@ -97,6 +99,7 @@ function FileList({ title }: { title: string }): ReactElement {
 function OneFile({ several, files }: { several: boolean; files: string[] }): ReactElement {
   const place = usePlace();
   const narrow = useNarrow();
+  const [left, centre, right] = [useHolder(), useHolder(), useHolder()];
   const [beside, setBeside] = useState<HTMLElement | null>(null);
   const [looked, setLooked] = useState(0);
   const [facts, setFacts] = useState<Facts>();
@@ -138,6 +141,9 @@ function OneFile({ several, files }: { several: boolean; files: string[] }): Rea
   const inspector = <section className="pane facts" aria-label="Facts"><Inspector key={place.name} facts={facts} version={facts.version} setBeside={setBeside} /></section>;
   return (
     <div className="page">
+      {createPortal(tree, left)}
+      {createPortal(middle, centre)}
+      {createPortal(inspector, right)}
       <a className="skip" href="#middle">Skip to content</a>
       <header>
         <h1>
@@ -161,17 +167,17 @@ function OneFile({ several, files }: { several: boolean; files: string[] }): Rea
       </header>
       {narrow ? (
         <main className="narrow">
-          <div hidden={pane !== 'tree'} className="kept">{tree}</div>
-          <div hidden={pane !== 'middle'} className="kept">{middle}</div>
-          <div hidden={pane !== 'facts'} className="kept">{inspector}</div>
+          <div hidden={pane !== 'tree'} className="kept"><Slot holder={left} /></div>
+          <div hidden={pane !== 'middle'} className="kept"><Slot holder={centre} /></div>
+          <div hidden={pane !== 'facts'} className="kept"><Slot holder={right} /></div>
         </main>
       ) : (
         <Group className="panels" role="main" orientation="horizontal" onLayoutChanged={({ left: first, centre: second, right: third }) => change({ panes: [first, second, third].map((one) => Math.round(one ?? 0)).join(',') })}>
-          <Panel id="left" defaultSize={`${sizes[0]}%`} minSize="12%">{tree}</Panel>
+          <Panel id="left" defaultSize={`${sizes[0]}%`} minSize="12%"><Slot holder={left} /></Panel>
           <Separator className="separator" aria-label="Width of the tree" />
-          <Panel id="centre" defaultSize={`${sizes[1]}%`} minSize="25%">{middle}</Panel>
+          <Panel id="centre" defaultSize={`${sizes[1]}%`} minSize="25%"><Slot holder={centre} /></Panel>
           <Separator className="separator" aria-label="Width of the facts" />
-          <Panel id="right" defaultSize={`${sizes[2]}%`} minSize="10%" collapsible>{inspector}</Panel>
+          <Panel id="right" defaultSize={`${sizes[2]}%`} minSize="10%" collapsible><Slot holder={right} /></Panel>
         </Group>
       )}
     </div>
