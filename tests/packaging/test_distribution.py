@@ -57,6 +57,10 @@ def test_the_wheel_is_complete(built: Path) -> None:
     assert shared == {f"man/man1/{name}" for name in pages()} | set(completions()) | {UNIT} | system
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "asdffs").rglob("*.py")}
     assert names >= modules | {"asdffs/py.typed"}
+    page = ROOT / "asdffs/features/browser/static"
+    assert {name for name in names if "/browser/" in name and not name.endswith(".py")} == {
+        str(path.relative_to(ROOT)) for path in page.iterdir()
+    }
     assert not any(name.startswith(("tests", "docs", "scripts", "setup")) for name in names)
 
 
@@ -67,6 +71,7 @@ def test_the_sdist_makes_the_same_wheel_and_has_all_that_a_distributor_needs(bui
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"LICENSE", "README.md", "docs/tutorial.md", "docs/schemas/info.json", "scripts/test"}
     wanted |= {"CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "CITATION.cff"}
+    wanted |= {"asdffs/features/browser/web/src/App.tsx", "asdffs/features/browser/web/package-lock.json"}
     assert names >= wanted | {"tests/packaging/test_distribution.py", "packaging/asdffs@.service"}
     assert not any("__pycache__" in name or name.startswith(".venv") for name in names)
 
