@@ -3,7 +3,7 @@ import { Histogram, ScaleType } from '@h5web/lib';
 import { useEffect, useState, type ReactElement } from 'react';
 
 import { ask, type ArrayFacts, type Compass, type Elements, type Limits, type ListedArray, type SkyPlace, type Statistics } from './api';
-import { useAsked, useLatest } from './asking';
+import { useAsked, useLatest, type Asked } from './asking';
 import { Beside } from './Beside';
 import { ColourBar } from './ColourBar';
 import { ImageCanvas, type Region, type Source } from './ImageCanvas';
@@ -121,11 +121,10 @@ function Numbers({ found, unit, of }: { found: Statistics; unit: string; of: str
 }
 
 /** The histogram, whose limits can be dragged, and the statistics of the image and of a region. */
-function Levels({ name, index, version, limits, region, unit, colours, invert }: {
-  name: string; index: string; version: string; limits: Limits; region: Region | null; unit: string; colours: string; invert: boolean;
+function Levels({ all, name, index, version, limits, region, unit, colours, invert }: {
+  all: Asked<Statistics>; name: string; index: string; version: string; limits: Limits; region: Region | null; unit: string; colours: string; invert: boolean;
 }): ReactElement {
   const [log, setLog] = useState(true);
-  const all = useAsked<Statistics>('statistics', { name, index }, version);
   const part = useAsked<Statistics>(region ? 'statistics' : null, { name, index, ...region }, version);
   const found = all.found;
   if (all.error) return <p role="alert">{all.error}</p>;
@@ -229,7 +228,7 @@ export function ImageView({ name, facts, version, arrays, tables, others }: Prop
   const colours = place.cmap ?? (minus ? 'red-blue' : 'gray');
   const invert = place.invert === '1';
   const centre = { row: Math.floor(facts.plane[0]! / 2), column: Math.floor(facts.plane[1]! / 2) };
-  const statistics = useAsked<Statistics>('statistics', { name, index }, version); // asked with the histogram
+  const statistics = useAsked<Statistics>('statistics', { name, index }, version);
   const compass = useAsked<Compass>(statistics.found ? 'compass' : null, { name, ...centre }, version);
   const marks = useAsked<{ columns: number[]; rows: number[]; number: number[] }>(place.sources ? 'sources' : null, { name, table: place.sources }, version);
   const sources: Source[] = (marks.found?.rows ?? []).map((row, i) => ({ row, column: marks.found!.columns[i]!, label: `row ${marks.found!.number[i]}` }));
@@ -300,7 +299,7 @@ export function ImageView({ name, facts, version, arrays, tables, others }: Prop
       <Readout file={shown.file} name={shown.name} minus={minus} index={index} facts={shown.facts} version={version} />
       {!minus && (
       <Beside>
-        <Levels name={name} index={index} version={version} limits={limits} region={region} unit={facts.unit} colours={colours} invert={invert} />
+        <Levels all={statistics} name={name} index={index} version={version} limits={limits} region={region} unit={facts.unit} colours={colours} invert={invert} />
       </Beside>
       )}
     </div>

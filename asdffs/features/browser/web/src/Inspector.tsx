@@ -8,8 +8,18 @@ import { bytes, python, shape } from './words';
 
 function Copy({ what, text }: { what: string; text: string }): ReactElement {
   const [done, setDone] = useState(false);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      prompt(`The browser lets no page copy here: copy it by hand.`, text); // over http, but for this machine
+      return;
+    }
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
   return (
-    <button type="button" onClick={() => void navigator.clipboard.writeText(text).then(() => { setDone(true); setTimeout(() => setDone(false), 1500); })}>
+    <button type="button" onClick={() => void copy()}>
       {done ? 'copied' : `Copy ${what}`}
     </button>
   );
