@@ -263,8 +263,9 @@ def test_a_region_has_statistics_and_a_cube_plays(shown: Browser) -> None:
     assert shown.errors() == []
 
 
-def test_curves_have_axes_and_texts_are_listed(shown: Browser) -> None:
-    shown.press("flux")
+def test_curves_have_axes_and_texts_are_listed(shown: Browser, page: Page) -> None:
+    shown.open(f"{page.origin}/?view=array&name=spectrum/flux/value")
+    shown.until(lambda: shown.texts(".tree-line[aria-selected=true] .key") == ["flux"])
     shown.until(lambda: shown.all(".line-view canvas"))
     shown.see(".line-view", "wavelength (um)")
     shown.see(".line-view", "flux (Jy)")

@@ -43,8 +43,8 @@ function Row({ index, style, parts }: RowComponentProps<{ parts: Part[] }>): Rea
       <span role="cell" className="cell number">{slack > 0 ? slack.toLocaleString() : ''}</span>
       <span role="cell" className="cell">{part.compression && part.compression !== 'none' ? part.compression : ''}</span>
       <span role="cell" className="cell wide">
-        {part.arrays?.map((name) => <button key={name} type="button" className="link" onClick={() => go({ view: 'array', name })}>{name}</button>)}
         {part.block !== undefined && <a href={urlOf('download', { what: 'block', name: part.block })} download aria-label={`Download block ${part.block}`}>.bin</a>}
+        {part.arrays?.map((name) => <button key={name} type="button" className="link" onClick={() => go({ view: 'array', name })}>{name}</button>)}
       </span>
     </div>
   );

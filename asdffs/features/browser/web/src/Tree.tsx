@@ -13,7 +13,12 @@ const PAUSE = 250;
 /** Keys of the root that are not what a file is about. */
 const ASIDE = new Set(['history', 'asdf_library']);
 
-type Line = { level: number; entry: Entry; more?: undefined } | { level: number; entry?: undefined; more: string; start: number };
+type Line = { level: number; entry: Entry; more?: undefined } | { level: number; entry?: undefined; more: string; path: string; start: number };
+
+/** What tells a line from others, also when lines before it come and go. */
+function keyOf(line: Line | undefined): string {
+  return line?.entry ? line.entry.path : `more of ${line?.path}`;
+}
 
 interface RowProps {
   lines: Line[];
@@ -110,14 +115,14 @@ function linesOf(known: Map<string, Children>, opened: Set<string>, path = '.', 
   if (!found) return [];
   const lines = found.children.flatMap((entry): Line[] => [{ level, entry }, ...(opened.has(entry.path) ? linesOf(known, opened, entry.path, level + 1) : [])]);
   const left = found.total - found.children.length;
-  return left > 0 ? [...lines, { level, more: left.toLocaleString(), start: found.children.length, ...({ path } as object) }] : lines;
+  return left > 0 ? [...lines, { level, more: left.toLocaleString(), path, start: found.children.length }] : lines;
 }
 
 export function Tree({ version }: { version: string }): ReactElement {
   const place = usePlace();
   const list = useListRef(null);
   const { known, opened, open, more, error } = useChildren(version);
-  const [active, setActive] = useState(0);
+  const [cursor, setCursor] = useState('');
   const typing = useRef<ReturnType<typeof setTimeout>>();
   const wanted = place.find?.trim() ?? '';
   const hits = useAsked<{ matches: Entry[]; more: boolean }>(wanted.length > 0 ? 'search' : null, { text: wanted }, version);
@@ -126,14 +131,15 @@ export function Tree({ version }: { version: string }): ReactElement {
     return linesOf(known, opened);
   }, [known, opened, wanted, hits.found]);
 
+  const active = Math.max(0, lines.findIndex((line) => keyOf(line) === cursor));
   // what is selected elsewhere is selected here, once it is there
   const selected = place.path ?? place.name;
   const [followed, setFollowed] = useState<string>();
   if (selected !== followed) {
-    const at = lines.findIndex(({ entry }) => entry && (entry.path === selected || entry.array === selected));
-    if (at >= 0) {
+    const found = lines.find(({ entry }) => entry && (entry.path === selected || entry.array === selected));
+    if (found) {
       setFollowed(selected);
-      setActive(at);
+      setCursor(keyOf(found));
     }
   }
 
@@ -142,16 +148,16 @@ export function Tree({ version }: { version: string }): ReactElement {
     if (entry?.open) open(entry.path, opened.has(entry.path));
   };
   const choose = (at: number): void => {
-    setActive(at);
     const line = lines[at];
     if (!line) return;
-    if (!line.entry) more((line as unknown as { path: string }).path, line.start);
+    setCursor(keyOf(line));
+    if (!line.entry) more(line.path, line.start);
     else if (line.entry.open && line.entry.array === null && line.entry.kind !== 'table') toggle(at);
     else select(line.entry);
   };
   const move = (at: number): void => {
     const next = Math.max(0, Math.min(lines.length - 1, at));
-    setActive(next);
+    setCursor(keyOf(lines[next]));
     list.current?.scrollToRow({ index: next, align: 'smart' });
   };
   const press = (event: KeyboardEvent): void => {
@@ -175,18 +181,17 @@ export function Tree({ version }: { version: string }): ReactElement {
     run();
     event.preventDefault();
   };
-  const shown = Math.min(active, Math.max(0, lines.length - 1));
   return (
     <div className="tree">
       <input id="search" type="search" aria-label="Search keys and values" placeholder="Search keys and values" autoComplete="off" defaultValue={place.find ?? ''}
         onChange={(event) => {
           clearTimeout(typing.current);
           const find = event.target.value;
-          typing.current = setTimeout(() => { setActive(0); change({ find }); }, PAUSE);
+          typing.current = setTimeout(() => change({ find }), PAUSE);
         }} />
       <p id="found" role="status">{error || hits.error || (wanted && hits.found ? `${hits.found.matches.length}${hits.found.more ? ' and more' : ''} found` : wanted ? 'searching…' : '')}</p>
-      <List className="tree-list" role="tree" aria-label="Tree of the file" tabIndex={0} aria-activedescendant={lines.length ? `line-${shown}` : undefined}
-        listRef={list} onKeyDown={press} rowComponent={Row} rowCount={lines.length} rowHeight={HEIGHT} rowProps={{ lines, active: shown, opened, choose, toggle }} />
+      <List className="tree-list" role="tree" aria-label="Tree of the file" tabIndex={0} aria-activedescendant={lines.length ? `line-${active}` : undefined}
+        listRef={list} onKeyDown={press} rowComponent={Row} rowCount={lines.length} rowHeight={HEIGHT} rowProps={{ lines, active, opened, choose, toggle }} />
     </div>
   );
 }
