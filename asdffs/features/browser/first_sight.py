@@ -1,7 +1,7 @@
 """What the page shows of a file first: what it is, its main image or table, and all of its arrays.
 
 The facts are those that a FITS header would have: their places are in the tables of keywords of the feature ``fits``,
-so a mission adds its own to both.  Without that feature there are only the size and the blocks.
+so a mission adds its own to both.  Without that feature only the program is told.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _LABELS: Final[Mapping[str, str]] = {
     "EXPTIME": "Exposure",
     "DATE-OBS": "Date",
     "OBS_ID": "Observation",
+    "PROGRAM": "Program",
 }
+#: Where a fact is that no table of keywords has.
+_MORE: Final[Mapping[str, tuple[str, ...]]] = {"PROGRAM": ("observation.program_number", "observation.program")}
 #: Names of the main array of a file, the likeliest first.
 _MAIN: Final = ("data", "sci", "image", "flux", "intensity", "spectrum")
 #: The most arrays that are listed, and characters of a fact.
@@ -108,7 +111,7 @@ def _first(meta: ValueNode, places: Sequence[str]) -> tuple[Path, ValueNode] | N
 @functools.cache
 def _places() -> Mapping[str, Sequence[str]]:
     """Return the tables of keywords of all plug-ins: keyword -> paths below ``meta``."""
-    found: dict[str, tuple[str, ...]] = {}
+    found = dict(_MORE)
     for name in registry.names("keywords"):
         table = registry.find("keywords", name)
         empty = dict[str, tuple[str, ...]]()

@@ -384,7 +384,8 @@ def tables(tmp_path: Path) -> Iterator[Page]:
     records = np.array([(0, b"DO_NOT_USE"), (2, b"SATURATED")], [("BIT", "u4"), ("NAME", "S20")])
     wcs = {"ctype1": "RA---TAN", "ctype2": "DEC--TAN", "crval1": 150.0, "crval2": 2.0, "crpix1": 50.0, "crpix2": 40.0}
     wcs |= {"cdelt1": -0.001, "cdelt2": 0.001, "cunit1": "deg", "cunit2": "deg"}
-    tree = {"meta": {"telescope": "X", **wcs}, "data": np.zeros((80, 100), "f4"), "dq": np.zeros((80, 100), "u4")}
+    meta = {"telescope": "X", "observation": {"program": 123}, **wcs}
+    tree = {"meta": meta, "data": np.zeros((80, 100), "f4"), "dq": np.zeros((80, 100), "u4")}
     asdf.AsdfFile(tree | {"stars": Table(columns), "dq_def": records}).write_to(tmp_path / "t.asdf")
     with viewed(tmp_path / "t.asdf", environment_in(tmp_path), "--read-only") as page:
         yield page
@@ -440,7 +441,10 @@ def test_the_first_sight(tables: Page) -> None:
     sight = tables.get("sight").json
     assert sight["main"] == {"kind": "array", "path": "data"}
     assert sight["tables"] == ["stars"]
-    assert {"label": "Telescope", "value": "X", "path": "meta.telescope"}.items() <= sight["facts"][0].items()
+    facts = {one["label"]: (one["value"], one["path"]) for one in sight["facts"]}
+    assert facts["Telescope"] == ("X", "meta.telescope")
+    assert facts["Program"] == ("123", "meta.observation.program")
+    assert facts["Compression"] == ("none", "")
     kinds = {one["key"]: one["kind"] for one in tables.get("tree").json["children"]}
     assert (kinds["stars"], kinds["dq_def"], kinds["data"], kinds["meta"]) == ("table", "table", "array", "mapping")
 
