@@ -149,6 +149,8 @@ def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
             return await run_in_threadpool(response, request)
         except (AsdffsError, OSError, ValueError) as err:
             return _refusal(err)
+        except MemoryError:
+            return _refusal(UsageError("this needs more memory than there is"))
 
     return endpoint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Final
 
@@ -24,9 +25,10 @@ def axis_of(session: Session, name: str, count: int) -> dict[str, str] | None:
             other = f"{folder}/{word}{inner}".lstrip("/")
             if word == own.casefold() or other not in document.arrays:
                 continue
-            array = document.arrays[other]
-            if array.shape == (count,) and array.dtype.kind in "biuf":
-                return {"name": other, "unit": array.units.get("", "")}
+            with contextlib.suppress(AsdffsError, OSError):  # one that cannot be read is no axis
+                array = document.arrays[other]
+                if array.shape == (count,) and array.dtype.kind in "biuf":
+                    return {"name": other, "unit": array.units.get("", "")}
     return None
 
 

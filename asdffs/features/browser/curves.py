@@ -12,12 +12,14 @@ import numpy as np
 
 from asdffs.document.arrays.array import Array
 from asdffs.errors import UsageError
-from asdffs.features.browser.looking import WHOLE, broadcast_at
+from asdffs.features.browser.looking import broadcast_at
 from asdffs.features.browser.pictures import complete, first_plane, lengths, real
 from asdffs.features.browser.session import Session
 
 #: The most points of a curve.
 MOST: Final = 8192
+#: Elements that are read for a curve; of more, every so-many-th.
+LARGEST: Final = 8 << 20
 
 
 def curve(session: Session, name: str, index: Sequence[int], along: str = "") -> np.ndarray[Any, Any]:
@@ -30,7 +32,7 @@ def curve(session: Session, name: str, index: Sequence[int], along: str = "") ->
         array = session.array(name)
         line = _line(array, index)
         (count,) = lengths(line, array.shape)
-        step = max(1, -(-count * array.dtype.itemsize // WHOLE))
+        step = max(1, -(-count // LARGEST))
         part = tuple(slice(key.start, key.stop, step) if isinstance(key, slice) else key for key in line)
         values = real(np.asarray(array[part])).astype("f8")
         if array.mask is not None:

@@ -6,6 +6,7 @@ so a mission adds its own to both.  Without that feature only the program is tol
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any, Final
 from asdffs import registry
 from asdffs.arrays.branch import is_table, upwards
 from asdffs.document.document import Document
+from asdffs.errors import AsdffsError
 from asdffs.features.browser.session import Session
 from asdffs.tree.lookups import Values, datatype_text, find_value, short
 from asdffs.tree.paths import Path, format_path, name_of
@@ -133,10 +135,18 @@ def _arrays(document: Document) -> Iterator[dict[str, Any]]:
             continue
         number = stated.block_in(count)
         inside = any(is_table(above) for above in upwards(branch))
+        shape, dtype = list(stated.shape or ()), datatype_text(stated.datatype)
+        if not shape or stated.datatype is None:  # inline or streamed: only the elements tell
+            with contextlib.suppress(AsdffsError, OSError):
+                array = document.arrays["/".join(map(name_of, path))]
+                shape, dtype = (
+                    list(array.shape),
+                    "record" if array.dtype.names else str(array.dtype.newbyteorder("=")),
+                )
         yield {
             "path": "/".join(map(name_of, path)),
-            "shape": list(stated.shape or ()),
-            "dtype": datatype_text(stated.datatype),
+            "shape": shape,
+            "dtype": dtype,
             "compression": "" if number is None else document.contents.codecs.name(number),
             "block": number,
             "column": inside,
@@ -144,11 +154,12 @@ def _arrays(document: Document) -> Iterator[dict[str, Any]]:
 
 
 def _tables(document: Document) -> Iterator[str]:
-    rest = [document.outlines.outline().root]
+    rest, seen = [document.outlines.outline().root], set[int]()
     while rest:
         branch = rest.pop()
-        if branch is None:
+        if branch is None or id(branch) in seen:  # an alias leads to one that was seen
             continue
+        seen.add(id(branch))
         if is_table(branch):
             yield format_path(branch.path)
         else:

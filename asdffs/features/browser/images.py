@@ -17,8 +17,7 @@ import numpy as np
 from asdffs.allocator import give_back
 from asdffs.document.arrays.array import Array
 from asdffs.errors import UsageError
-from asdffs.features.browser.cells import for_people
-from asdffs.features.browser.looking import WHOLE, Look, broadcast_at, look_at
+from asdffs.features.browser.looking import WHOLE, broadcast_at, look_at
 from asdffs.features.browser.pictures import complete, first_plane, histogram_of, lengths, limits_of, real
 from asdffs.features.browser.session import Session
 
@@ -109,6 +108,8 @@ class Images:
                 asked = tuple(next(places) if isinstance(key, slice) else key for key in self._plane(array, index))
             look = look_at(array, asked, _LOOK, _LOOK, array.mask, whole=0 if array.is_remote else WHOLE)
         found = look.statistics().facts() | {"elements": look.total, "low": 0.0, "high": 0.0}
+        if found["min"] is not None and found["min"] != found["max"]:
+            found |= {"low": float(found["min"]), "high": float(found["max"])}
         if found["min"] is not None and (spread := high - low) > 0 and math.isfinite(found["max"] - found["min"]):
             ends = max(float(found["min"]), low - spread), min(float(found["max"]), high + spread)
             if ends[0] < ends[1]:
@@ -152,16 +153,24 @@ class Images:
             values, mask = np.asarray(array[part]), array.mask
             hidden = None if mask is None else broadcast_at(mask, part, array.shape)
         texts = [
-            [for_people(value, None if hidden is None else hidden[line, place]) for place, value in enumerate(cells)]
+            ["--" if hidden is not None and hidden[line, place] else str(value) for place, value in enumerate(cells)]
             for line, cells in enumerate(values)
         ]
         return {"row": first[0], "column": first[1], "values": texts}
 
     def _texts(self, name: str, index: Sequence[int]) -> list[str]:
+        """Return the first elements of what has no picture: texts, records, a single number."""
         with self._session.entered():
             array = self._session.array(name)
-            look: Look = look_at(array, (*index, ...), _LOOK, _LOOK)
-        return [str(value) for value in look.values.ravel()[:_TEXTS].tolist()]
+            part, left = list(self._asked(array, index)), _TEXTS
+            for axis, key in reversed(list(enumerate(part))):
+                if isinstance(key, slice):
+                    part[axis] = slice(0, min(array.shape[axis], max(1, left)))
+                    left //= max(1, array.shape[axis])
+            values, mask = np.asarray(array[tuple(part)]), array.mask
+            hidden = None if mask is None else broadcast_at(mask, tuple(part), array.shape).ravel()
+        texts = [str(value) for value in values.ravel()[:_TEXTS].tolist()]
+        return texts if hidden is None else ["--" if one else text for text, one in zip(texts, hidden, strict=False)]
 
     @staticmethod
     def _asked(array: Array, index: Sequence[int]) -> tuple[Any, ...]:
@@ -199,7 +208,9 @@ class Images:
             array = self._session.array(name)
             look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask)
         pixels = look.pixels(_LOOK, _LOOK, peak=False) if look.values.ndim == 2 else as_floats(look.values)
-        return {"zscale": limits_of(pixels, "zscale"), "1 to 99.9 %": limits_of(pixels, "log"), "all": _ends(pixels)}
+        ends = "all" if look.step == 1 else "all of a sample"
+        limits = {"zscale": limits_of(pixels, "zscale"), "1 to 99.9 %": limits_of(pixels, "log")}
+        return limits | {ends: _ends(as_floats(look.values))}
 
 
 def as_floats(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -6,6 +6,7 @@ Any thread calls; each call enters the scheduler of the document, so they run on
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ class Session:
         self._history = history
         self._values: tuple[str, Values] | None = None
         self._parsing = threading.Lock()
+        self._opening = secrets.token_hex(4)  # a file that is opened again begins to count anew
 
     @contextmanager
     def entered(self) -> Iterator[Document]:
@@ -110,7 +112,7 @@ class Session:
         raise MissingValueError(f"the history has no tree {number}")
 
     def _version(self) -> str:
-        return f"{self.document.generation}-{self.document.tree.version}"
+        return f"{self._opening}-{self.document.generation}-{self.document.tree.version}"
 
 
 def _number(path: str) -> int:

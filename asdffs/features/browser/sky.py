@@ -6,6 +6,7 @@ The coordinates are those in the header of the .fits file of the array, by astro
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import re
 import warnings
@@ -19,6 +20,8 @@ from asdffs.features.browser.contents import view_of
 from asdffs.features.browser.session import Session
 from asdffs.features.browser.table_rows import TableRows
 from asdffs.storage.backend import read_bytes
+
+logger = logging.getLogger(__name__)
 
 #: How many WCS are kept, bytes of a FITS record, and records of the longest header that is read.
 _KEPT: Final = 64
@@ -53,6 +56,8 @@ class Sky:
         if not (math.isfinite(longitude) and math.isfinite(latitude)):
             return {}
         found = {"longitude": round(longitude, 7), "latitude": round(latitude, 7)}
+        if not _is_equatorial(wcs):
+            return found | {"frame": wcs.wcs.lngtyp, "text": f"{longitude:.6f} {latitude:+.6f}"}
         return found | {"frame": wcs.wcs.radesys or "ICRS", "text": sexagesimal(longitude, latitude)}
 
     def compass(self, name: str, row: int, column: int) -> dict[str, Any]:
@@ -61,7 +66,7 @@ class Sky:
         ``scale``: arcseconds in a pixel, along north.  Nothing without a WCS.
         """
         wcs = self._wcs(name)
-        if wcs is None:
+        if wcs is None or not _is_equatorial(wcs):
             return {}
         longitude, latitude = _world(wcs, column, row)
         step = 1 / 3600
@@ -87,8 +92,8 @@ class Sky:
         the table has no sky coordinates or the image has no WCS.
         """
         wcs = self._wcs(name)
-        if wcs is None:
-            raise UsageError(f"{name}: has no sky coordinates")
+        if wcs is None or not _is_equatorial(wcs):
+            raise UsageError(f"{name}: has no right ascension and declination")
         pair = angles_of(self._tables.names(table))
         if pair is None:
             raise UsageError(f"{table}: has no columns of sky coordinates")
@@ -118,7 +123,16 @@ class Sky:
                 wcs = None if header is None else WCS(header)
         except (AsdffsError, ImportError, OSError, ValueError):  # it has no .fits file, or none that says where it is
             return None
-        return wcs.celestial if wcs is not None and wcs.has_celestial else None
+        except Exception as err:  # noqa: BLE001 - astropy raises many kinds for a header that it does not understand
+            logger.warning("%s: its sky coordinates are not understood: %s", name, err)
+            return None
+        if wcs is None or not wcs.has_celestial or {wcs.wcs.lng, wcs.wcs.lat} != {0, 1}:
+            return None  # the columns and rows of the image are other axes
+        return wcs.celestial
+
+
+def _is_equatorial(wcs: Any) -> bool:
+    return str(wcs.wcs.lngtyp).strip().upper() == "RA"
 
 
 def angles_of(names: list[str]) -> tuple[str, str] | None:

@@ -27,6 +27,8 @@ from asdffs.tree.paths import Path, format_path, parse_path
 LARGEST: Final = 256 << 20
 MOST: Final = 200
 _KEPT: Final = 8
+#: Bytes of rows in one answer.
+_AT_ONCE: Final = 16 << 20
 
 
 class TableRows:
@@ -47,7 +49,9 @@ class TableRows:
         with self._session.entered() as document:
             table, total = self._table(document, path)
             order = self._order(path, sort, where, version, descending=descending) if sort or where else range(total)
-            numbers = [int(number) for number in order[max(0, first) : max(0, first) + MOST]]
+            size = max(1, sum(rows.row_size for rows in table.sources))
+            most = max(1, min(MOST, _AT_ONCE // size))
+            numbers = [int(number) for number in order[max(0, first) : max(0, first) + most]]
             cells = [self._cells(table, column, numbers) for column in table.columns]
         columns = [_facts(column) for column in table.columns]
         rows = [list(row) for row in zip(*cells, strict=True)] if cells else []
@@ -90,6 +94,13 @@ class TableRows:
         table = table_at(document, branch)
         return table, min((rows.count for rows in table.sources), default=0)
 
+    @staticmethod
+    def _all(total: int) -> np.ndarray[Any, Any]:
+        """Return the numbers of all rows.  Raises ``UsageError`` if they are too many."""
+        if total > LARGEST // 8:
+            raise UsageError(f"the table has {total:,} rows, too many to sort, choose or draw")
+        return np.arange(total, dtype="u4")
+
     def _branch(self, document: Any, path: str) -> Branch | None:
         found = find_array(document, path)
         if found is not None and not found[2]:
@@ -117,7 +128,7 @@ class TableRows:
     def _ordered(self, path: str, sort: str, where: str, version: str, *, descending: bool) -> Any:
         """Return the numbers of the rows that meet ``where``, in the order of ``sort``; the document is entered."""
         table, total = self._table(self._session.document, path)
-        chosen = np.arange(total)
+        chosen = self._all(total)
         if where.strip():
             held = parse_condition(where).holds_each(_ColumnValues(table, total))
             chosen = chosen[np.array([one is True for one in held], bool)]

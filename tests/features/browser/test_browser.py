@@ -208,6 +208,34 @@ def test_a_text_that_was_not_touched_follows_the_file(shown: Browser, page: Page
     assert not shown.find("#save").is_enabled()
 
 
+def test_regression_line_ends_stay(tmp_path: Path, window: Browser) -> None:
+    file = tmp_path / "crlf.asdf"
+    file.write_bytes(b"#ASDF 1.0.0\r\n%YAML 1.1\r\n--- \r\nname: Ada\r\nother: 1\r\n...\r\n")
+    with viewed(file, environment_in(tmp_path)) as page:
+        window.open(page.url)
+        window.find("#tab-text").click()
+        has_text(window, "#ASDF 1.0.0")
+        assert not window.find("#save").is_enabled()
+        replace(window, "name: Ada", "name: Eve")
+        window.find("#save").click()
+        window.see("#said", "saved")
+        assert b"\r\nname: Eve\r\nother: 1\r\n" in file.read_bytes()
+        window.driver.get("about:blank")
+
+
+def test_regression_a_view_that_fails_takes_no_text(shown: Browser, page: Page) -> None:
+    shown.find("#tab-text").click()
+    has_text(shown, "#ASDF 1.0.0")
+    replace(shown, "observer: Ada", "observer: Grace")
+    shown.press("flux")
+    shown.until(lambda: shown.all(".line-view select"))
+    Select(shown.find(".line-view select")).select_by_visible_text("log")
+    shown.find("#tab-text").click()
+    assert shown.find("#save").is_enabled()
+    shown.find("#save").click()
+    shown.see("#said", "saved")
+
+
 def test_an_image_has_settings_statistics_and_flags(shown: Browser) -> None:
     shown.press("data")
     whole = drawn(shown)

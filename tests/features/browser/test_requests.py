@@ -18,11 +18,12 @@ from astropy import units
 from astropy.io import fits
 from astropy.table import MaskedColumn, Table
 from astropy.wcs import WCS
+from support.arrays import tree_file
 from support.commands import command
 from support.mounts import environment_in
 from support.page_client import Answer, Page, viewed
 from support.processes import until
-from support.samples import odd_file
+from support.samples import block_bytes, odd_file
 
 IMAGE = np.add.outer(np.arange(700.0), np.arange(600.0)).astype("<f4")
 
@@ -293,7 +294,7 @@ def element(page: Page, row: int, column: int, **words: object) -> str:
 def test_tiles_are_the_image(page: Page) -> None:
     facts = page.get("array", name="data").json
     assert (facts["shape"], facts["plane"], facts["side"]) == ([700, 600], [700, 600], 512)
-    assert facts["limits"]["all"] == [0, 1296], "of the elements that were looked at"
+    assert facts["limits"]["all of a sample"] == [0, 1296]
     whole = np.zeros(IMAGE.shape, "f4")
     for row in range(2):
         for column in range(2):
@@ -365,6 +366,37 @@ def test_a_long_curve_keeps_its_peaks_and_has_its_axis(tmp_path: Path) -> None:
         found = numbers(page.get("curve", name="spectrum/flux/value", along=axis["name"]))
         assert np.array_equal(found, [[1, 2, 4, 8], [0, 1, 2, 3]])
         assert page.get("curve", name="long", along=axis["name"]).status == 400
+
+
+def test_regression_one_array_does_not_hide_others(tmp_path: Path) -> None:
+    flux = "{source: 0, datatype: float32, byteorder: little, shape: [2]}"
+    bomb = "".join(f"a{n}: &a{n} {{p: *a{n - 1}, q: *a{n - 1}}}\n" for n in range(1, 40))
+    body = f"""flux: !core/ndarray-1.1.0 {flux}
+wavelength: !core/ndarray-1.1.0 {{source: 0, datatype: unknown, byteorder: little, shape: [2]}}
+listed: !core/ndarray-1.1.0 [[1, 2], [3, 4]]
+a0: &a0 {{x: 1}}
+{bomb}"""
+    (tmp_path / "x.asdf").write_bytes(tree_file(body, [block_bytes(np.array([1, 2], "<f4").tobytes())]))
+    with viewed(tmp_path / "x.asdf", environment_in(tmp_path), "--read-only") as page:
+        assert page.get("array", name="flux").json["axis"] is None
+        sight = page.get("sight").json  # a walk along each alias would take days
+        assert sight["main"] == {"kind": "array", "path": "listed"}
+        assert {one["path"]: one["shape"] for one in sight["arrays"]}["listed"] == [2, 2]
+
+
+def test_regression_a_cookie_of_another_program_does_no_harm(page: Page) -> None:
+    page.cookie = f'a={{"x": 1}}; b=two words; {page.cookie}'
+    assert page.get("facts").status == 200
+
+
+def test_regression_galactic_coordinates_are_no_right_ascension(tmp_path: Path) -> None:
+    wcs = {"ctype1": "GLON-TAN", "ctype2": "GLAT-TAN", "crval1": 120.0, "crval2": 45.0, "crpix1": 1.0, "crpix2": 1.0}
+    wcs |= {"cdelt1": -0.001, "cdelt2": 0.001, "cunit1": "deg", "cunit2": "deg"}
+    asdf.AsdfFile({"meta": {"telescope": "X", **wcs}, "data": np.zeros((8, 9), "f4")}).write_to(tmp_path / "g.asdf")
+    with viewed(tmp_path / "g.asdf", environment_in(tmp_path), "--read-only") as page:
+        found = page.get("sky", name="data", row=0, column=0).json
+        assert (found["frame"], found["text"]) == ("GLON", "120.000000 +45.000000")
+        assert page.get("compass", name="data", row=0, column=0).json == {}
 
 
 # -- tables ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import { change, go, usePlace, type View } from './place';
 import { TableView } from './TableView';
 import { TextView } from './TextView';
 import { ArrayView, FirstSight } from './Thing';
+import { forgetErrors } from './tiles';
 import { Tree } from './Tree';
 import { bytes } from './words';
 
@@ -49,10 +50,13 @@ function Middle({ facts, sight, others, refresh }: { facts: Facts; sight: Sight 
       <Kept shown={view === 'text'}>
         <TextView writable={facts.writable} version={version} onSaved={refresh} onChanged={(now) => { changed.current = now; }} />
       </Kept>
+      {/* what fails here takes nothing that was typed with it */}
+      <ErrorBoundary FallbackComponent={Trouble} onReset={forgetErrors} resetKeys={[view, place.name, place.index, version]}>
       {view === 'map' && <FileMap version={version} />}
       {view === 'array' && place.name && <ArrayView key={place.name} name={place.name} version={version} sight={sight} others={others} />}
       {view === 'table' && place.name && <TableView key={place.name} path={place.name} version={version} />}
       {view === 'sight' && (sight ? <FirstSight facts={facts} sight={sight} version={version} others={others} /> : <p className="hint">reading the tree…</p>)}
+      </ErrorBoundary>
     </>
   );
 }
@@ -116,8 +120,8 @@ function OneFile({ several, files }: { several: boolean; files: string[] }): Rea
   }, []);
   useEffect(() => {
     if (facts) document.title = `${base(facts.name)} – asdffs`;
-    if (facts && sight.found) document.body.dataset.ready = 'true';
-  }, [facts, sight.found]);
+    if (facts && (sight.found || sight.error)) document.body.dataset.ready = 'true';
+  }, [facts, sight.found, sight.error]);
   const selected = `${place.view} ${place.name} ${place.line}`;
   const [before, setBefore] = useState(selected);
   if (selected !== before) {
@@ -131,9 +135,8 @@ function OneFile({ several, files }: { several: boolean; files: string[] }): Rea
     <section id="middle" tabIndex={-1} aria-label="What is selected" data-view={shows}>
       {(shows === 'array' || shows === 'table') && <h2 className="thing">{place.name}</h2>}
       <BesideContext.Provider value={beside}>
-      <ErrorBoundary FallbackComponent={Trouble} resetKeys={[selected, place.index, facts.version]}>
+        {shows === 'sight' && sight.error && sight.fresh && <p role="alert">{sight.error} <button type="button" onClick={() => go({ view: 'text' })}>Show the text</button></p>}
         <Middle facts={facts} sight={sight.found} others={others} refresh={refresh} />
-      </ErrorBoundary>
       </BesideContext.Provider>
     </section>
   );

@@ -51,9 +51,14 @@ function Readout({ file, name, minus, index, facts, version }: ReadoutProps): Re
     try {
       const other = minus ? (await ask<Elements>('elements', { ...at, file: minus, around: 0 })).values[0]![0]! : undefined;
       setFound({ ...(await ask<Elements>('elements', { ...at, around: 2 })), at: key, other });
-      setSky({ ...(await ask<SkyPlace>('sky', { file, name: at.name, row: at.row, column: at.column })), at: key });
     } catch {
       setFound(undefined); // the picture itself tells what is wrong
+      return;
+    }
+    try {
+      setSky({ ...(await ask<SkyPlace>('sky', { file, name: at.name, row: at.row, column: at.column })), at: key });
+    } catch {
+      setSky(undefined);
     }
   });
   useEffect(() => {
@@ -153,7 +158,8 @@ function Levels({ all, name, index, version, limits, region, unit, colours, inve
         </figure>
       )}
       <Numbers found={found} unit={unit} of="whole image" />
-      {region && part.found && (
+      {region && part.error && part.fresh && <p role="alert">{part.error}</p>}
+      {region && part.found && part.fresh && (
         <Numbers found={part.found} unit={unit} of={`rows ${region.row} to ${region.row + region.rows - 1}, columns ${region.column} to ${region.column + region.columns - 1}`} />
       )}
     </div>
@@ -231,7 +237,7 @@ export function ImageView({ name, facts, version, arrays, tables, others }: Prop
   const statistics = useAsked<Statistics>('statistics', { name, index }, version);
   const compass = useAsked<Compass>(statistics.found ? 'compass' : null, { name, ...centre }, version);
   const marks = useAsked<{ columns: number[]; rows: number[]; number: number[] }>(place.sources ? 'sources' : null, { name, table: place.sources }, version);
-  const sources: Source[] = (marks.found?.rows ?? []).map((row, i) => ({ row, column: marks.found!.columns[i]!, label: `row ${marks.found!.number[i]}` }));
+  const sources: Source[] = ((marks.fresh && marks.found?.rows) || []).map((row, i) => ({ row, column: marks.found!.columns[i]!, label: `row ${marks.found!.number[i]}` }));
   const partners = arrays.filter((one) => one.path !== name && one.shape.length >= 2 && one.shape.slice(-2).join() === facts.plane.join());
   const rule = Object.keys(rules).find((key) => String(rules[key]) === String(limits)) ?? 'own';
   const plane: [number, number] = [shown.facts.plane[0]!, shown.facts.plane[1]!];
@@ -286,7 +292,7 @@ export function ImageView({ name, facts, version, arrays, tables, others }: Prop
         )}
         {region && <button type="button" onClick={() => setRegion(null)}>Clear region</button>}
       </div>
-      {marks.error && <p role="alert">{marks.error}</p>}
+      {marks.error && marks.fresh && <p role="alert">{marks.error}</p>}
       {leading > 0 && <Planes shape={facts.shape} index={positions} />}
       {partner && other.fresh && !same && <p role="alert">{other.error ?? 'The other image has another size.'}</p>}
       {blinks && <p className="hint" role="status">{place.blink ? shown.name : shown.file}</p>}

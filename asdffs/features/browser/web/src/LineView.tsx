@@ -59,8 +59,8 @@ export function LineView({ what, query, version, rows, across, up, points }: Pro
     const row = (number: number): Float32Array | Float64Array => state.found!.values.subarray(number * count, (number + 1) * count);
     return inOrder(row(first), row(second));
   }, [state.found, first, second]);
-  if (state.error) return <p role="alert">{state.error}</p>;
-  if (!curve) return <p className="hint">reading…</p>;
+  if (state.words === words && state.error) return <p role="alert">{state.error}</p>;
+  if (!curve || state.words !== words) return <p className="hint">reading…</p>;
   const [x, y] = curve;
   if (!x.length) return <p>There is no element to draw.</p>;
   return (
@@ -78,7 +78,7 @@ export function LineView({ what, query, version, rows, across, up, points }: Pro
       <div className="canvas">
         <VisCanvas
           abscissaConfig={{ visDomain: getAxisDomain(x, { extensionFactor: 0.02, forceAscending: true })!, showGrid: true, label: across, formatTick: tick }}
-          ordinateConfig={{ visDomain: extendDomain(getDomain(y, { scaleType: scale }) ?? [0, 1], 0.05, scale), showGrid: true, scaleType: scale, label: up, formatTick: tick }}
+          ordinateConfig={{ visDomain: extendDomain(getDomain(y, { scaleType: scale }) ?? (scale === ScaleType.Log ? [0.1, 1] : [0, 1]), 0.05, scale), showGrid: true, scaleType: scale, label: up, formatTick: tick }}
         >
           <DefaultInteractions />
           <ResetZoomButton />

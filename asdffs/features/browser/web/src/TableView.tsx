@@ -45,23 +45,27 @@ export function TableView({ path, version }: { path: string; version: string }):
   const words = JSON.stringify([query, version]);
 
   const fetchPart = useCallback(async (start: number, key: string): Promise<void> => {
-    if (asked.current.has(start)) return;
-    asked.current.add(start);
+    const mine = asked.current; // of this order of the rows: another one begins with a new set
+    if (mine.has(start)) return;
+    mine.add(start);
     try {
       const found = await ask<Rows>('rows', { ...(JSON.parse(key) as [Query])[0], start });
+      if (mine !== asked.current) return;
       setError('');
       setFacts(found);
       setRows((before) => {
-        const after = new Map(start === 0 ? [] : before);
+        const after = new Map(before);
         found.rows.forEach((cells, i) => after.set(found.first + i, { number: found.numbers[i]!, cells }));
         return after;
       });
     } catch (refusal) {
-      setError((refusal as Error).message);
+      mine.delete(start);
+      if (mine === asked.current) setError((refusal as Error).message);
     }
   }, []);
   useEffect(() => {
     asked.current = new Set();
+    setRows(new Map());
     void fetchPart(0, words);
   }, [words, fetchPart]);
 

@@ -23,6 +23,7 @@ const KEY = /^[ \t-]*([\w.-]+):/gm;
 const difference = new Compartment();
 const language = new Compartment();
 const writing = new Compartment();
+const ending = new Compartment();
 
 /** Complete a key by those that are in the text. */
 function keysOf(context: CompletionContext): CompletionResult | null {
@@ -35,6 +36,13 @@ function keysOf(context: CompletionContext): CompletionResult | null {
   return { from: word.from, options: [...names].map((label) => ({ label, type: 'property', apply: `${label}: ` })), validFor: /^[\w.-]*$/ };
 }
 
+/** Why a text cannot be edited here without changing more than was typed; empty if it can. */
+function hindrance(text: string): string {
+  if (text.includes('\uFFFD')) return 'The text is not UTF-8 in some place: it can only be read here.';
+  if (/\r(?!\n)/.test(text) || (text.includes('\r\n') && /(^|[^\r])\n/.test(text))) return 'The lines end in different ways: the text can only be read here.';
+  return '';
+}
+
 function nonce(): string {
   return document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? '';
 }
@@ -45,7 +53,7 @@ function extensions(onChange: () => void, onSave: () => void): Extension {
     lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(),
     highlightSelectionMatches(), search({ top: true }), autocompletion({ override: [keysOf], activateOnTyping: true }),
     syntaxHighlighting(classHighlighter),
-    language.of([]), difference.of([]), writing.of([]),
+    language.of([]), difference.of([]), writing.of([]), ending.of([]),
     EditorState.phrases.of({ Accept: 'Keep mine', Reject: 'Take theirs' }),
     EditorView.contentAttributes.of({ 'aria-label': 'The tree as YAML' }),
     EditorView.updateListener.of((update) => { if (update.docChanged) onChange(); }),
@@ -72,10 +80,13 @@ export function TextView({ writable, version, onSaved, onChanged }: {
   const [changed, setChanged] = useState(false);
   const [comparing, setComparing] = useState(false);
   const [ready, setReady] = useState(0);
+  const [hindered, setHindered] = useState('');
+  const saving = useRef(false);
+  const mayWrite = writable && !hindered;
   const old = useAsked<OldText[]>('history', {}, version);
 
   const noteChange = (): void => {
-    const now = view.current!.state.doc.toString() !== base.current.text;
+    const now = view.current!.state.sliceDoc() !== base.current.text;
     setChanged(now);
     onChanged(now);
   };
@@ -93,14 +104,19 @@ export function TextView({ writable, version, onSaved, onChanged }: {
     editor.dispatch(setDiagnostics(editor.state, marked ? [{ from: marked.from, to: marked.to, severity: 'error', message }] : []));
     if (marked) editor.dispatch({ selection: { anchor: marked.from }, effects: EditorView.scrollIntoView(marked.from, { y: 'center' }) });
   };
-  const read = async (): Promise<void> => {
+  /** Read the text of the file; `force`: also over what was typed. */
+  const read = async (force = false): Promise<void> => {
     try {
-      base.current = await askText();
+      const found = await askText();
+      if (!force && view.current!.state.sliceDoc() !== base.current.text) return;
+      base.current = found;
+      setHindered(hindrance(found.text));
+      view.current!.dispatch({ effects: ending.reconfigure(found.text.includes('\r\n') ? EditorState.lineSeparator.of('\r\n') : []) });
       const large = base.current.text.length > LARGE;
       view.current!.dispatch({ effects: language.reconfigure(large ? [] : [yaml(), EditorView.lineWrapping]) });
       compareWith(null);
       put(base.current.text);
-      setSaid('');
+      setSaid(hindrance(found.text));
       noteChange();
       setReady((before) => before + 1);
     } catch (error) {
@@ -108,8 +124,9 @@ export function TextView({ writable, version, onSaved, onChanged }: {
     }
   };
   const store = async (): Promise<void> => {
-    const text = view.current!.state.doc.toString();
-    if (!writable || text === base.current.text) return;
+    const text = view.current!.state.sliceDoc();
+    if (!mayWrite || saving.current || text === base.current.text) return;
+    saving.current = true;
     setSaid('saving…');
     try {
       base.current = { text, version: await save(text, base.current.version) };
@@ -123,11 +140,18 @@ export function TextView({ writable, version, onSaved, onChanged }: {
       markLine(refusal.line, refusal.message);
       setSaid(`Not saved: ${refusal.message}`);
       if (refusal.status === 409) await showConflict(refusal.message);
+    } finally {
+      saving.current = false;
     }
   };
   /** Another program saved first: show what differs from its text, and save over that text next. */
   const showConflict = async (reason: string): Promise<void> => {
-    base.current = await askText();
+    try {
+      base.current = await askText();
+    } catch (error) {
+      setSaid((error as Error).message);
+      return;
+    }
     compareWith(base.current.text);
     setSaid(`Not saved: ${reason}. Your text stays here. For each difference keep yours or take theirs, then save.`);
   };
@@ -160,12 +184,12 @@ export function TextView({ writable, version, onSaved, onChanged }: {
   }, []); // eslint-disable-line react-hooks/exhaustive-deps
   useEffect(() => {
     // another program's text is shown at once, if nothing was typed over the one before
-    const untouched = view.current!.state.doc.toString() === base.current.text;
+    const untouched = view.current!.state.sliceDoc() === base.current.text;
     if (base.current.version && base.current.version !== version && untouched) void current.current.read();
   }, [version]);
   useEffect(() => {
-    view.current!.dispatch({ effects: writing.reconfigure(writable ? [] : [EditorState.readOnly.of(true)]) });
-  }, [writable]);
+    view.current!.dispatch({ effects: writing.reconfigure(mayWrite ? [] : [EditorState.readOnly.of(true)]) });
+  }, [mayWrite]);
   useEffect(() => {
     const editor = view.current!;
     const line = Number(place.line);
@@ -178,8 +202,8 @@ export function TextView({ writable, version, onSaved, onChanged }: {
   return (
     <div className="text-view">
       <div className="bar">
-        <button type="button" id="save" disabled={!writable || !changed} onClick={() => void store()}>Save</button>
-        <button type="button" id="reload" onClick={() => void read()}>Read again</button>
+        <button type="button" id="save" disabled={!mayWrite || !changed} onClick={() => void store()}>Save</button>
+        <button type="button" id="reload" onClick={() => { if (!changed || confirm('Read the file again, and drop what you typed?')) void read(true); }}>Read again</button>
         {comparing && <button type="button" onClick={() => compareWith(null)}>Hide the difference</button>}
         <a href={urlOf('download', { what: 'tree' })} download>Download</a>
         <label>History{' '}

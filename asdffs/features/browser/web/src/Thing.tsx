@@ -38,7 +38,15 @@ export function ArrayView({ name, version, sight, others }: ArrayProps): ReactEl
     );
   }
   if (!found) return <p className="hint">reading…</p>;
-  if (found.values) return <ol className="values" start={0}>{found.values.map((text, i) => <li key={i}>{text}</li>)}</ol>;
+  if (found.values) {
+    const count = found.shape.reduce((a, b) => a * b, 1);
+    return (
+      <>
+        {found.values.length < count && <p className="hint">The first {found.values.length.toLocaleString()} of {count.toLocaleString()} elements.</p>}
+        <ol className="values" start={0}>{found.values.map((text, i) => <li key={i}>{text}</li>)}</ol>
+      </>
+    );
+  }
   if (found.shape.includes(0)) return <p>The array has no element: its shape is {shape(found.shape)}.</p>;
   if (found.shape.length >= 2) return <ImageView key={name} name={name} facts={found} version={version} arrays={sight?.arrays ?? []} tables={sight?.tables ?? []} others={others} />;
   return <Curve name={name} facts={found} version={version} />;

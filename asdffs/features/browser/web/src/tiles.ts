@@ -18,10 +18,7 @@ function tileOf(query: Query): Numbers {
   const key = JSON.stringify(query);
   const found = kept.get(key);
   if (found instanceof Promise) throw found; // eslint-disable-line @typescript-eslint/only-throw-error
-  if (found instanceof Error) {
-    kept.delete(key);
-    throw found;
-  }
+  if (found instanceof Error) throw found; // kept, or React would ask again and again
   if (found) {
     kept.delete(key);
     kept.set(key, found); // the tile that was used last goes last
@@ -33,6 +30,11 @@ function tileOf(query: Query): Numbers {
   );
   kept.set(key, coming);
   throw coming; // eslint-disable-line @typescript-eslint/only-throw-error
+}
+
+/** Ask again for the tiles that could not be read. */
+export function forgetErrors(): void {
+  for (const [key, one] of kept) if (one instanceof Error) kept.delete(key);
 }
 
 function keep(key: string, numbers: Numbers): void {
