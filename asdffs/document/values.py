@@ -201,11 +201,9 @@ def document_html(path: str, root: ValueNode, picture: str = "") -> str:
     What is too much is counted.
     """
     outline = f"<div><b>{text(path)}</b>{''.join(_Outline().lines(root, 0))}</div>"
-    return (
-        f'<div style="display:flex;gap:1em;flex-wrap:wrap">{outline}<div>{picture}</div></div>'
-        if picture
-        else outline
-    )
+    if not picture:
+        return outline
+    return f'<div style="display:flex;gap:1em;flex-wrap:wrap">{outline}<div>{picture}</div></div>'
 
 
 class _Outline:

@@ -26,10 +26,8 @@ from asdffs.storage.descriptors import duplicate_fd, open_fd
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-
 #: Errors of open(2) with O_TMPFILE if the file system, such as NFS, or the system has no files without a name.
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
-
 #: How directories are opened: with O_PATH the right to search them is enough.
 _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 

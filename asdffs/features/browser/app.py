@@ -21,15 +21,16 @@
 | GET /api/layout                          | the parts of the file                                                   |
 | GET /api/download?what=W&name=N          | an array as .npy or .fits, a block, the tree                            |
 
-``file=NAME`` says which file a request is about, if the page has several; ``index=I``, which plane or line of an
-array.  Numbers are sent as bytes, little-endian: the headers ``x-shape`` and ``x-dtype`` say how many of what.
-Errors are JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
+``file=NAME`` names the file, if the page has several.  ``index=I`` chooses a plane or a line of an array.  Numbers
+are sent as little-endian bytes; the headers ``x-shape`` and ``x-dtype`` describe them.  Errors are JSON: ``error``,
+and the ``line`` of a refused text.  Work runs in threads, a few at a time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +61,6 @@ from asdffs.features.browser.curves import MOST, curve
 from asdffs.features.browser.first_sight import first_sight
 from asdffs.features.browser.guard import NONCE, App
 from asdffs.features.browser.images import Region, Tile
-from asdffs.features.browser.session import Session
 from asdffs.features.browser.shelf import Opened, Shelf
 
 #: The largest text that is saved, in bytes.
@@ -106,7 +106,6 @@ _ANSWERS: Final[dict[str, Callable[[Opened, Request], Any]]] = {
     "compass": lambda file, request: file.sky.compass(_text(request, "name"), *_pixel(request)),
     "sources": lambda file, request: file.sky.sources(_text(request, "name"), _text(request, "table")),
     "layout": lambda file, request: parts_of(file.session),
-    "download": lambda file, request: _download(file.session, request),
     "text": lambda file, request: _plain(*file.session.text()),
 }
 
@@ -115,11 +114,16 @@ def make_app(shelf: Shelf) -> App:
     """Return the application for the files of ``shelf``, which ``guard`` stands before."""
 
     def of_file(answer: Callable[[Opened, Request], Any]) -> Callable[[Request], Any]:
-        return lambda request: answer(shelf.file(_text(request, "file")), request)
+        def of(request: Request) -> Any:
+            with shelf.using(_text(request, "file")) as file:
+                return answer(file, request)
+
+        return of
 
     answers = {name: of_file(answer) for name, answer in _ANSWERS.items()} | {
         "shelf": lambda request: {"files": list(shelf.names), "folders": list(shelf.folders)},
         "files": lambda request: shelf.files(_text(request, "where"), _columns(request), _number(request, "start")),
+        "download": lambda request: _download(shelf, request),
         "thumbnail": lambda request: Response(shelf.thumbnail(_text(request, "file")), media_type="image/png"),
     }
     routes = [
@@ -194,10 +198,21 @@ def _plain(text: bytes, version: str | None = None) -> Response:
     return Response(text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
-def _download(session: Session, request: Request) -> Response:
-    found = download(session, _text(request, "what"), _text(request, "name"))
+def _download(shelf: Shelf, request: Request) -> Response:
+    """Return a file in pieces; what it comes from stays open until all are sent, or nobody waits for them."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(shelf.using(_text(request, "file")))
+        found = download(file.session, _text(request, "what"), _text(request, "name"))
+        pieces = _while_open(found.pieces(), stack.pop_all())
+    next(pieces)  # a generator that was never started would not close anything
     headers = {"content-length": str(found.size), "content-disposition": f'attachment; filename="{found.name}"'}
-    return StreamingResponse(found.pieces(), headers=headers, media_type="application/octet-stream")
+    return StreamingResponse(pieces, headers=headers, media_type="application/octet-stream")
+
+
+def _while_open(pieces: Iterator[bytes], stack: contextlib.ExitStack) -> Iterator[bytes]:
+    with stack:
+        yield b""
+        yield from pieces
 
 
 def _saving(shelf: Shelf) -> Callable[[Request], Any]:
@@ -210,8 +225,12 @@ def _saving(shelf: Shelf) -> Callable[[Request], Any]:
             if len(body) > LARGEST:
                 return _refusal(UsageError(f"the text is larger than {LARGEST >> 20} MiB"))
         over = request.headers.get("if-match", "").strip('"')
-        file = _text(request, "file")
-        return await _answering(lambda _: {"version": shelf.file(file).session.save(bytes(body), over)})(request)
+
+        def saved(request: Request) -> dict[str, str]:
+            with shelf.using(_text(request, "file")) as file:
+                return {"version": file.session.save(bytes(body), over)}
+
+        return await _answering(saved)(request)
 
     return save
 

@@ -25,8 +25,8 @@ LARGEST: Final = 8 << 20
 def curve(session: Session, name: str, index: Sequence[int], along: str = "") -> np.ndarray[Any, Any]:
     """Return the curve of an array of one axis, or of one line of it: float64 of the shape (2, points).
 
-    The first row has the positions, or the values there of the array ``along``, which has one axis of that length.
-    Masked elements are NaN.  Raises ``UsageError`` if it is none, ``MissingValueError``.
+    The first row is x: the positions of the elements, or the elements of ``along``, an array of the same length.  The
+    second row is y, with NaN for masked elements.  Raises ``UsageError`` if it is no curve, ``MissingValueError``.
     """
     with session.entered():
         array = session.array(name)

@@ -7,7 +7,6 @@ so a mission adds its own to both.  Without that feature only the program is tol
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -110,21 +109,9 @@ def _first(meta: ValueNode, places: Sequence[str]) -> tuple[Path, ValueNode] | N
     return None
 
 
-@functools.cache
 def _places() -> Mapping[str, Sequence[str]]:
-    """Return the tables of keywords of all plug-ins: keyword -> paths below ``meta``."""
-    found = dict(_MORE)
-    for name in registry.names("keywords"):
-        table = registry.find("keywords", name)
-        empty = dict[str, tuple[str, ...]]()
-        paths = registry.answer("keywords", name, functools.partial(_paths_of, table), empty)
-        for keyword, places in paths.items():
-            found[keyword] = (*places, *found.get(keyword, ()))
-    return found
-
-
-def _paths_of(table: Any) -> dict[str, tuple[str, ...]]:
-    return {} if table is None else {key: tuple(map(str, places)) for key, places in table.paths.items()}
+    fits = registry.feature("fits")
+    return _MORE if fits is None else {**fits.keyword_places(), **_MORE}
 
 
 def _arrays(document: Document) -> Iterator[dict[str, Any]]:

@@ -17,15 +17,18 @@ policy lets the page load only its own files.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hmac
 import os
 import secrets
 import socket
+import stat
 import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -96,7 +99,7 @@ class Guard:
         if not self._is_own(host):
             return "this host name is not the one of the page"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin not in self._origins(host):
             return "the request comes from another page"
         # a link in another page may lead here; it may not load anything, or send anything
         linked = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET" and scope["path"] == "/"
@@ -108,6 +111,10 @@ class Guard:
 
     def _is_own(self, host: str) -> bool:
         return host in self._hosts
+
+    def _origins(self, host: str) -> tuple[str, ...]:
+        """Return what ``Origin`` may be in a request of the page itself."""
+        return (f"http://{host}",)
 
     def _is_known(self, headers: dict[str, str]) -> bool:
         # by hand: a strict parser gives up at a cookie of another program on this machine
@@ -142,6 +149,9 @@ class ProxyGuard(Guard):
     def _is_own(self, host: str) -> bool:
         return True
 
+    def _origins(self, host: str) -> tuple[str, ...]:
+        return (f"http://{host}", f"https://{host}")  # Jupyter may be behind TLS
+
     def _is_known(self, headers: dict[str, str]) -> bool:
         return True
 
@@ -169,7 +179,7 @@ def _with_headers(send: Send, nonce: str) -> Send:
 
 
 async def _received(receive: Receive) -> Receive:
-    """Wait for all of a request, which Jupyter had in memory already; return what yields it."""
+    """Read the whole request, which Jupyter holds in memory anyway; return a ``receive`` that replays it."""
     messages = [await receive()]
     while messages[-1].get("more_body"):
         messages.append(await receive())
@@ -216,12 +226,31 @@ def _sockets() -> Iterator[tuple[str, str, str, int]]:
                 yield words[1], words[2], words[3], int(words[7])
 
 
+def _is_abandoned(path: str) -> bool:
+    """Return whether ``path`` is a socket of this user on which nobody listens."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        return False
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(0)
+        return other.connect_ex(path) == errno.ECONNREFUSED
+
+
 class SocketListener(socket.socket):
-    """A socket at a path that closes connections of other users at once.  Raises ``OSError``."""
+    """A Unix socket at ``path`` that closes connections of other users at once.  Raises ``OSError``.
+
+    The socket file of a process that was killed is replaced; that of one that still listens is not.
+    """
 
     def __init__(self, path: str, waiting: int) -> None:
         super().__init__(socket.AF_UNIX)
+        self._path = path
         try:
+            if _is_abandoned(path):
+                os.unlink(path)
             before = os.umask(0o177)
             try:
                 self.bind(path)
@@ -229,9 +258,15 @@ class SocketListener(socket.socket):
                 os.umask(before)
             self.listen(waiting)
         except OSError as err:
-            self.close()
+            super().close()
             err.filename = path
             raise
+
+    def close(self) -> None:
+        """Remove the socket file, and close the socket."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+        super().close()
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return the next connection of this user or root.  Raises ``BlockingIOError``."""

@@ -64,7 +64,7 @@ class Images:
         ``index``: the positions along the first axes.  ``limits``: what is black and white, by the name of a rule.
         Raises as ``look_at``, ``MissingValueError``.
         """
-        version = self._session.text()[1]
+        version = self._session.version()
         with self._session.entered() as document:
             array = self._session.array(name)
             shape, dtype = array.shape, array.dtype
@@ -80,6 +80,7 @@ class Images:
                 "block": number,
                 "compression": "" if number is None else document.contents.codecs.name(number),
                 "masked": array.mask is not None,
+                "version": version,
             }
             plane = self._asked(array, index)
         found["plane"] = lengths(plane, shape)
@@ -95,7 +96,7 @@ class Images:
         The histogram goes from ``low`` to ``high``, three times as far as from black to white: a few very bright
         elements would leave only one bar.  ``read``: of how many elements they are.  Raises as ``facts``.
         """
-        version = self._session.text()[1]
+        version = self._session.version()
         with self._session.entered():
             array = self._session.array(name)
             if array.dtype.kind not in "biufc":

@@ -60,6 +60,11 @@ class Session:
         with self.entered() as document:
             return document.tree.text(), self._version()
 
+    def version(self) -> str:
+        """Return the version of the text without reading it."""
+        with self.entered():
+            return self._version()
+
     def array(self, name: str) -> Array:
         """Return the array ``name``; the document is entered.  Raises ``MissingValueError``."""
         try:

@@ -29,6 +29,15 @@ _RECORD: Final = 2880
 _LONGEST: Final = 64
 #: What the tree of a file with sky coordinates has somewhere; those of a FITS file may be in its headers.
 _TELLING: Final = re.compile(rb"(?i)wcs|ctype")
+#: Units of angles, as astropy and FITS write them, in degrees.
+_UNITS: Final = {
+    **dict.fromkeys(("", "deg", "degree", "degrees"), 1.0),
+    **dict.fromkeys(("rad", "radian"), math.degrees(1)),
+    **dict.fromkeys(("hourangle", "hour", "h", "15deg"), 15.0),  # asdf-astropy writes hours as 15deg
+    "arcmin": 1 / 60,
+    "arcsec": 1 / 3600,
+    "mas": 1 / 3_600_000,
+}
 #: The most sources that are drawn on an image.
 _SOURCES: Final = 5000
 #: The names of columns of sky coordinates in degrees, the likeliest first; a SkyCoord has NAME.ra and NAME.dec.
@@ -94,11 +103,13 @@ class Sky:
         wcs = self._wcs(name)
         if wcs is None or not _is_equatorial(wcs):
             raise UsageError(f"{name}: has no right ascension and declination")
-        pair = angles_of(self._tables.names(table))
+        pair = angles_of(list(self._tables.units(table)))
         if pair is None:
             raise UsageError(f"{table}: has no columns of sky coordinates")
         angles = self._tables.numbers(table, pair, _SOURCES)
-        columns, rows = _pixels(wcs, angles[1], angles[2])
+        units = self._tables.units(table)
+        degrees = [values * _degrees_in(units[name], name) for name, values in zip(pair, angles[1:], strict=True)]
+        columns, rows = _pixels(wcs, *degrees)
         with self._session.entered():
             height, width = self._session.array(name).shape[-2:]
         inside = (columns > -0.5) & (columns < width - 0.5) & (rows > -0.5) & (rows < height - 0.5)
@@ -106,7 +117,7 @@ class Sky:
         return {key: values[inside].tolist() for key, values in found.items()}
 
     def _wcs(self, name: str) -> Any:
-        return self._known(name, self._session.text()[1])
+        return self._known(name, self._session.version())
 
     def _wcs_of(self, name: str, version: str) -> Any:
         """Return the WCS of an array; None if it has none, or astropy is not installed.  ``version`` of the text."""
@@ -123,12 +134,20 @@ class Sky:
                 wcs = None if header is None else WCS(header)
         except (AsdffsError, ImportError, OSError, ValueError):  # it has no .fits file, or none that says where it is
             return None
-        except Exception as err:  # noqa: BLE001 - astropy raises many kinds for a header that it does not understand
+        except Exception as err:  # noqa: BLE001  # astropy raises many kinds for a header that it does not understand
             logger.warning("%s: its sky coordinates are not understood: %s", name, err)
             return None
         if wcs is None or not wcs.has_celestial or {wcs.wcs.lng, wcs.wcs.lat} != {0, 1}:
             return None  # the columns and rows of the image are other axes
         return wcs.celestial
+
+
+def _degrees_in(unit: str, column: str) -> float:
+    """Return how many degrees a ``unit`` is; a column without one is in degrees.  Raises ``UsageError``."""
+    try:
+        return _UNITS[unit.strip().casefold()]
+    except KeyError as err:
+        raise UsageError(f"{column}: {unit} is not a unit of angles that is known here") from err
 
 
 def _is_equatorial(wcs: Any) -> bool:

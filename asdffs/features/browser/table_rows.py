@@ -1,4 +1,4 @@
-"""The rows of a table as the page shows them: a part at a time, sorted by a column, those that meet a condition.
+"""The rows of a table as the page shows them: sorted by a column, chosen by a condition, a part at a time.
 
 A condition is written as for ``asdffs find``, with the names of columns.  To sort or choose, the columns that it
 names are read whole, up to ``LARGEST`` bytes.
@@ -23,12 +23,15 @@ from asdffs.tree.comparing import MISSING
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.paths import Path, format_path, parse_path
 
-#: Bytes of a column that is read whole, rows in one answer, and orders of rows that are kept.
+#: The largest column that is read whole, in bytes.
 LARGEST: Final = 256 << 20
+#: The most rows in one answer, and their bytes; large rows are fewer.
 MOST: Final = 200
-_KEPT: Final = 8
-#: Bytes of rows in one answer.
 _AT_ONCE: Final = 16 << 20
+#: The most rows from which a condition chooses: each cell becomes a Python object.
+_CHOSEN: Final = 4_000_000
+#: How many orders of rows are kept.
+_KEPT: Final = 8
 
 
 class TableRows:
@@ -41,11 +44,11 @@ class TableRows:
     def page(self, path: str, first: int, sort: str, where: str, *, descending: bool) -> dict[str, Any]:
         """Return at most ``MOST`` rows from number ``first`` on, as texts, and facts about the columns.
 
-        ``total``: of all rows; ``count``: of those that meet the condition ``where``; ``numbers``: of the rows that
-        are returned.  ``sort``: a column, empty for the order of the file.  Raises ``UsageError``,
-        ``MissingValueError``.
+        ``sort`` is a column, or empty for the order of the file; ``where`` is a condition, or empty.  ``total``
+        counts all rows, ``count`` those that meet the condition, and ``numbers`` are the row numbers of this answer.
+        Raises ``UsageError``, ``MissingValueError``.
         """
-        version = self._session.text()[1]
+        version = self._session.version()
         with self._session.entered() as document:
             table, total = self._table(document, path)
             order = self._order(path, sort, where, version, descending=descending) if sort or where else range(total)
@@ -58,10 +61,10 @@ class TableRows:
         found = {"total": total, "count": len(order), "first": first, "numbers": numbers}
         return found | {"columns": columns, "rows": rows, "left": table.left}
 
-    def names(self, path: str) -> list[str]:
-        """Return the names of the columns.  Raises as ``page``."""
+    def units(self, path: str) -> dict[str, str]:
+        """Return the unit of each column by its name.  Raises as ``page``."""
         with self._session.entered() as document:
-            return [column.name for column in self._table(document, path)[0].columns]
+            return {column.name: column.unit for column in self._table(document, path)[0].columns}
 
     def numbers(self, path: str, columns: Sequence[str], most: int, where: str = "") -> np.ndarray[Any, Any]:
         """Return float64 of the shape (1 + columns, rows): the numbers of the rows, and columns; NaN where masked.
@@ -69,7 +72,7 @@ class TableRows:
         The rows are those that meet ``where``; of more than ``most``, every so-many-th.  Raises as ``page``, and for
         a column without numbers.
         """
-        version = self._session.text()[1]
+        version = self._session.version()
         with self._session.entered() as document:
             table, total = self._table(document, path)
             chosen = self._order(path, "", where, version, descending=False)
@@ -130,6 +133,8 @@ class TableRows:
         table, total = self._table(self._session.document, path)
         chosen = self._all(total)
         if where.strip():
+            if total > _CHOSEN:
+                raise UsageError(f"the table has {total:,} rows; a condition chooses from at most {_CHOSEN:,}")
             held = parse_condition(where).holds_each(_ColumnValues(table, total))
             chosen = chosen[np.array([one is True for one in held], bool)]
         if sort:

@@ -55,9 +55,8 @@ def find_files(
 class Listing(NamedTuple):
     """The files for which a condition holds, by path.
 
-    ``values``: of each file, those of the columns that were asked for, None where it has none.  ``footprints``:
-    where it is on the sky, for those of which it is known (``arrays/footprints``).  ``failures``: files whose values
-    are not known, and why.
+    ``values`` has a row for each file, with None where it lacks a column.  ``footprints`` maps a file to its region
+    of the sky, if it is known (``arrays/footprints``).  ``failures`` are files that could not be read, and why.
     """
 
     files: list[str]

@@ -92,7 +92,7 @@ def _below(meta: Branch, array: Branch | None) -> Iterator[tuple[str, Any]]:
 
 
 @functools.cache
-def _tables() -> Mapping[str, Sequence[str]]:
+def keyword_tables() -> Mapping[str, Sequence[str]]:
     """Return the tables of keywords of all plug-ins; the paths of another one come before those of ``standard``."""
     found: dict[str, tuple[str, ...]] = {}
     for name in registry.names("keywords"):
@@ -115,7 +115,7 @@ def _paths_of(table: Any) -> dict[str, tuple[str, ...]]:
 
 def _known(meta: Branch) -> Iterator[tuple[str, Any]]:
     """Yield the values that have a keyword in a table.  MJD-OBS is computed from DATE-OBS, if no path has it."""
-    stated = ((keyword, _first(meta, keyword, places)) for keyword, places in _tables().items())
+    stated = ((keyword, _first(meta, keyword, places)) for keyword, places in keyword_tables().items())
     found = {keyword: value for keyword, value in stated if value is not None}
     if "DATE-OBS" in found and "MJD-OBS" not in found:
         found["MJD-OBS"] = _days(found["DATE-OBS"])

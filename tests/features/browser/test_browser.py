@@ -249,6 +249,7 @@ def test_an_image_has_settings_statistics_and_flags(shown: Browser) -> None:
     shown.driver.refresh()
     shown.until(lambda: shown.all("#stretch"))
     assert shown.find("#stretch").get_property("value") == "asinh", "a reload shows the same"
+    drawn(shown)  # the image moves until then, away from the pointer
     ActionChains(shown.driver).move_to_element(shown.find(".canvas canvas")).perform()
     shown.until(lambda: shown.all("#pixel[data-settled]"))
     row, column = map(int, shown.text("#pixel .at").strip("[]").split(","))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from pathlib import Path
 
 import pytest
 
-from asdffs.features.browser.guard import Guard, Message, Receive, Send
+from asdffs.features.browser.guard import Guard, Message, Receive, Send, SocketListener
 
 
 def status_of(method: str, headers: dict[str, str]) -> int:
@@ -41,6 +43,7 @@ def status_of(method: str, headers: dict[str, str]) -> int:
 def test_a_change_needs_the_origin_of_the_page(method: str) -> None:
     assert status_of(method, {}) == 403
     assert status_of(method, {"origin": "http://evil.example"}) == 403
+    assert status_of(method, {"origin": "https://localhost:80"}) == 403
     assert status_of(method, {"origin": "http://localhost:80"}) == 200
 
 
@@ -48,3 +51,20 @@ def test_a_change_needs_the_origin_of_the_page(method: str) -> None:
 def test_a_look_does_not(method: str) -> None:
     assert status_of(method, {}) == 200
     assert status_of(method, {"origin": "null"}) == 403
+
+
+def test_a_socket_that_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "page")
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(path)  # and not removed, as by SIGKILL
+    with SocketListener(path, 4) as listener:
+        assert (tmp_path / "page").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(OSError, match="in use"):
+            SocketListener(path, 4)
+        assert listener.getsockname() == path, "one that listens is left alone"
+        assert (tmp_path / "page").exists()
+    assert not (tmp_path / "page").exists()
+    (tmp_path / "page").write_text("a file")
+    with pytest.raises(OSError, match="in use"):
+        SocketListener(path, 4)
+    assert (tmp_path / "page").read_text() == "a file"

@@ -134,6 +134,8 @@ def as_other_user() -> Iterator[None]:
         {"Host": "127.0.0.1"},
         {"Host": "localhost.evil.example:80"},
         {"Origin": "http://evil.example"},
+        {"Origin": "https://HOST"},
+        {"Origin": "http://["},
         {"Origin": "null"},
         {"Sec_Fetch_Site": "cross-site"},
         {"Sec_Fetch_Site": "same-site"},
@@ -142,6 +144,7 @@ def as_other_user() -> Iterator[None]:
 )
 def test_other_pages_and_names_are_refused(page: Page, headers: dict[str, str], file: Path) -> None:
     before = file.read_bytes()
+    headers = {name: value.replace("HOST", f"127.0.0.1:{page.port}") for name, value in headers.items()}
     version = page.get("facts").json["version"]
     text = page.get("text").body.replace(b"Ada", b"Eve")
     assert page.request("GET", "/api/text", **headers).status == 403
@@ -467,6 +470,22 @@ def test_sources_lie_where_the_wcs_has_them(tables: Page, tmp_path: Path) -> Non
     assert (compass["north"], compass["east"]) == (pytest.approx([0, 1], abs=1e-3), pytest.approx([-1, 0], abs=1e-3))
     assert compass["scale"] == pytest.approx(3.6, rel=1e-3)
     assert tables.get("sources", name="data", table="dq_def").status == 400
+
+
+@pytest.mark.parametrize("unit", ["rad", "hourangle", "arcsec", "m"])
+def test_sources_are_placed_in_the_unit_of_their_columns(unit: str, tmp_path: Path) -> None:
+    wcs = {"ctype1": "RA---TAN", "ctype2": "DEC--TAN", "crval1": 150.0, "crval2": 2.0, "crpix1": 50.0, "crpix2": 40.0}
+    wcs |= {"cdelt1": -0.001, "cdelt2": 0.001, "cunit1": "deg", "cunit2": "deg"}
+    one = units.Unit(unit)
+    angles = [([150.0] * units.deg).to(one), ([2.0] * units.deg).to(one)] if unit != "m" else [[150.0] * one] * 2
+    tree = {"meta": {"telescope": "X", **wcs}, "data": np.zeros((80, 100), "f4")}
+    asdf.AsdfFile(tree | {"stars": Table(angles, names=["ra", "dec"])}).write_to(tmp_path / "u.asdf")
+    with viewed(tmp_path / "u.asdf", environment_in(tmp_path), "--read-only") as page:
+        answer = page.get("sources", name="data", table="stars")
+        if unit == "m":
+            assert (answer.status, answer.json["error"]) == (400, "ra: m is not a unit of angles that is known here")
+        else:
+            assert (answer.json["columns"], answer.json["rows"]) == ([pytest.approx(49)], [pytest.approx(39)])
 
 
 def test_the_first_sight(tables: Page) -> None:

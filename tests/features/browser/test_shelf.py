@@ -14,6 +14,12 @@ from support.mounts import environment_in
 from support.page_client import Page, viewed
 from support.samples import make_night
 
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document
+from asdffs.features.browser.contents import download
+from asdffs.features.browser.shelf import Shelf
+from asdffs.scheduling import SerialCalls
+
 COUNT = 12
 
 
@@ -72,6 +78,41 @@ def test_one_bad_file_does_not_hide_the_others(folder: Path, tmp_path: Path) -> 
         assert page.get("files", columns="roman.meta.telescope").json["total"] >= COUNT
         assert page.get("files").json["columns"] == ["roman.meta.telescope", "roman.meta.exposure.exposure_time"]
         assert page.get("thumbnail", file=f"{folder}/a.asdf").status >= 400
+
+
+def is_open(document: Document) -> bool:
+    try:
+        document.check_open()
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_file_stays_open_as_long_as_it_is_used(folder: Path) -> None:
+    names = [f"{folder}/r{number:02}.asdf" for number in range(COUNT)]
+    opened: list[Document] = []
+
+    def open_file(name: str) -> Document:
+        opened.append(open_document(name, writable=False, settings=Settings(scheduler=SerialCalls())))
+        return opened[-1]
+
+    def are_open() -> int:
+        return sum(map(is_open, opened))
+
+    shelf = Shelf(None, names, (), None, open_file)
+    with shelf.using(names[0]) as first:
+        found = download(first.session, "npy", "roman/data")
+        pieces = found.pieces()
+        for name in names[1:]:
+            with shelf.using(name):
+                assert are_open() <= 8
+        assert len(b"".join(pieces)) == found.size, "others were looked at meanwhile"
+        with shelf.using(names[0]) as again:
+            assert again is first
+    with shelf.using(names[-1]):
+        assert are_open() == 6
+    shelf.close()
+    assert are_open() == 0
 
 
 def test_files_that_are_named(folder: Path, tmp_path: Path) -> None:

@@ -132,12 +132,12 @@ def test_a_mission_adds_keywords(opening: Callable[[str], Document], monkeypatch
     names, find = registry.names, registry.find
     monkeypatch.setattr(registry, "names", lambda kind: (*names(kind), *(tables if kind == "keywords" else ())))
     monkeypatch.setattr(registry, "find", lambda kind, name: tables.get(name) or find(kind, name))
-    metadata._tables.cache_clear()
+    metadata.keyword_tables.cache_clear()
     try:
         tree = f"meta: {{wheel: {{colour: red}}, gain: 2.5, telescope: T}}\ndata: {IMAGE}\n"
         header = read(file_at(opening(tree), "data.fits"))[0].header
     finally:
-        metadata._tables.cache_clear()
+        metadata.keyword_tables.cache_clear()
     assert (header["FILTER"], header["GAIN"], header["TELESCOP"], header["NAXIS"]) == ("red", 2.5, "T", 2)
     assert "NAXIS" in registry.trouble("keywords", "wrong")
 

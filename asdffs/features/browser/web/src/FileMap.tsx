@@ -28,6 +28,17 @@ function pieces(part: Part): Piece[] {
   return all.filter((piece) => piece.size > 0);
 }
 
+/** The pieces that can be seen to scale: of many that are thinner than a pixel, the first. */
+function visible(all: Piece[], size: number): Piece[] {
+  let drawn = -1;
+  return all.filter(({ start, size: length }) => {
+    const end = Math.floor(((start + length) / size) * 4000);
+    if (end === drawn) return false;
+    drawn = end;
+    return true;
+  });
+}
+
 function nameOf(part: Part): string {
   return part.block === undefined ? part.kind : `block ${part.block}`;
 }
@@ -82,7 +93,7 @@ export function FileMap({ version }: { version: string }): ReactElement {
     <div className="map-view">
       <p>{bytes(found.size)} in {found.parts.length.toLocaleString()} parts, to scale:</p>
       <svg className="map" role="img" aria-label="The parts of the file to scale">
-        {all.map((piece) => (
+        {visible(all, found.size).map((piece) => (
           <rect key={piece.start} className={piece.kind.replace(' ', '-')} x={`${(100 * piece.start) / found.size}%`} width={`${(100 * piece.size) / found.size}%`} height="100%"
             onClick={() => { const [name] = piece.part.arrays ?? []; if (name) go({ view: 'array', name }); }}>
             <title>{`${nameOf(piece.part)}, ${piece.kind}: ${bytes(piece.size)} at ${piece.start.toLocaleString()}`}</title>

@@ -174,12 +174,12 @@ function CompassRose({ compass }: { compass: Compass }): ReactElement {
 
 export function ImageCanvas(props: Props): ReactElement {
   const { image, plane, side, limits, stretch, colours, invert, compass, region, sources, onRegion } = props;
-  const { file, name, index, version, minus } = image;
+  const { file, name, index, version, minus, minusVersion } = image;
   const [rows, columns] = plane;
   const [low, high] = limits;
   const tiles = useMemo(
-    () => new Tiles({ file, name, index, version, minus }, [rows, columns], side, [low, high], stretch),
-    [file, name, index, version, minus, rows, columns, side, low, high, stretch],
+    () => new Tiles({ file, name, index, version, minus, minusVersion }, [rows, columns], side, [low, high], stretch),
+    [file, name, index, version, minus, minusVersion, rows, columns, side, low, high, stretch],
   );
   const { map, turned, nan } = coloursOf(colours);
   return (

@@ -15,7 +15,6 @@ import { number } from './words';
 interface Props {
   name: string;
   facts: ArrayFacts;
-  version: string;
   arrays: ListedArray[];
   tables: string[];
   /** The other files of the page, to compare with. */
@@ -25,6 +24,8 @@ interface Props {
 /** How long an array is shown while two blink, in milliseconds. */
 const BLINK = 800;
 const PLAY = 400;
+/** Statistics are asked for when an image stays so long: not of each one that a slider passes. */
+const PAUSE = 500;
 
 function flagsIn(value: string, names: Record<string, string>): string {
   const bits = BigInt(value).toString(2);
@@ -207,7 +208,8 @@ function Limit({ label, value, put }: { label: string; value: number; put: (valu
   );
 }
 
-export function ImageView({ name, facts, version, arrays, tables, others }: Props): ReactElement {
+export function ImageView({ name, facts, arrays, tables, others }: Props): ReactElement {
+  const version = facts.version; // and not a newer one, for which the shape may be another
   const place = usePlace();
   const [flipped, setFlipped] = useState(false);
   const [region, setRegion] = useState<Region | null>(null);
@@ -234,7 +236,7 @@ export function ImageView({ name, facts, version, arrays, tables, others }: Prop
   const colours = place.cmap ?? (minus ? 'red-blue' : 'gray');
   const invert = place.invert === '1';
   const centre = { row: Math.floor(facts.plane[0]! / 2), column: Math.floor(facts.plane[1]! / 2) };
-  const statistics = useAsked<Statistics>('statistics', { name, index }, version);
+  const statistics = useAsked<Statistics>('statistics', { name, index }, version, PAUSE);
   const compass = useAsked<Compass>(statistics.found ? 'compass' : null, { name, ...centre }, version);
   const marks = useAsked<{ columns: number[]; rows: number[]; number: number[] }>(place.sources ? 'sources' : null, { name, table: place.sources }, version);
   const sources: Source[] = ((marks.fresh && marks.found?.rows) || []).map((row, i) => ({ row, column: marks.found!.columns[i]!, label: `row ${marks.found!.number[i]}` }));
@@ -298,7 +300,7 @@ export function ImageView({ name, facts, version, arrays, tables, others }: Prop
       {blinks && <p className="hint" role="status">{place.blink ? shown.name : shown.file}</p>}
       {minus && <p className="hint" role="status">this file minus {minus}</p>}
       <ImageCanvas
-        image={{ file: shown.file, name: shown.name, index, version, minus }} plane={plane} side={facts.side} limits={limits} stretch={stretch}
+        image={{ file: shown.file, name: shown.name, index, version: shown.facts.version, minus, minusVersion: other.found?.version }} plane={plane} side={facts.side} limits={limits} stretch={stretch}
         colours={colours} invert={invert} compass={compass.found ?? null} region={region} sources={sources} onRegion={setRegion}
       />
       <ColourBar limits={limits} stretch={stretch} colours={colours} invert={invert} unit={shown.facts.unit} />

@@ -7,6 +7,8 @@ import { LineView } from './LineView';
 import { change, usePlace } from './place';
 
 const HEIGHT = 26;
+/** A browser makes no element higher than some ten million pixels. */
+const REACHED = 500_000;
 
 interface RowProps {
   rows: Map<number, { number: number; cells: string[] }>;
@@ -94,6 +96,7 @@ export function TableView({ path, version }: { path: string; version: string }):
         ))}
       </form>
       {error && <p role="alert">{error}</p>}
+      {facts && facts.count > REACHED && <p className="hint">The list ends after {REACHED.toLocaleString()} rows: choose rows by a condition, or sort.</p>}
       {facts && facts.left.length > 0 && <p className="hint">Not shown: {facts.left.join(', ')}</p>}
       {x && y && (
         <LineView what="columns" query={{ path, x: x.name, y: y.name, where: place.where }} version={version} rows={[1, 2]}
@@ -115,7 +118,7 @@ export function TableView({ path, version }: { path: string; version: string }):
               );
             })}
           </div>
-          <List className="table-body" role="rowgroup" tabIndex={0} rowComponent={Row} rowCount={facts.count} rowHeight={HEIGHT} rowProps={{ rows, columns }}
+          <List className="table-body" role="rowgroup" tabIndex={0} rowComponent={Row} rowCount={Math.min(facts.count, REACHED)} rowHeight={HEIGHT} rowProps={{ rows, columns }}
             style={{ height: `min(60vh, ${facts.count * HEIGHT + 2}px)` }}
             onRowsRendered={(_, all) => {
               for (let start = all.startIndex - (all.startIndex % 200); start <= all.stopIndex; start += 200) void fetchPart(start, words);

@@ -48,8 +48,8 @@ export function ArrayView({ name, version, sight, others }: ArrayProps): ReactEl
     );
   }
   if (found.shape.includes(0)) return <p>The array has no element: its shape is {shape(found.shape)}.</p>;
-  if (found.shape.length >= 2) return <ImageView key={name} name={name} facts={found} version={version} arrays={sight?.arrays ?? []} tables={sight?.tables ?? []} others={others} />;
-  return <Curve name={name} facts={found} version={version} />;
+  if (found.shape.length >= 2) return <ImageView key={name} name={name} facts={found} arrays={sight?.arrays ?? []} tables={sight?.tables ?? []} others={others} />;
+  return <Curve name={name} facts={found} version={found.version} />;
 }
 
 /** The first sight of a file: what it is, its main array, all arrays. */

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, 
 import { FiActivity, FiChevronDown, FiChevronRight, FiFolder, FiGrid, FiHash, FiList, FiType } from 'react-icons/fi';
 import { List, useListRef, type RowComponentProps } from 'react-window';
 
-import { ask, type Children, type Entry } from './api';
+import { ask, type Children, type Entry, type Refusal } from './api';
 import { useAsked } from './asking';
 import { change, go, usePlace } from './place';
 
@@ -78,7 +78,8 @@ function useChildren(version: string): { known: Map<string, Children>; opened: S
       setError('');
       return found;
     } catch (refusal) {
-      setError((refusal as Error).message);
+      if ((refusal as Refusal).status === 404) setOpened((before) => new Set([...before].filter((one) => one !== path))); // it is gone
+      else setError((refusal as Error).message);
       return undefined;
     }
   }, []);

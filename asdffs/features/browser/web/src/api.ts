@@ -50,6 +50,8 @@ export interface Sight {
 export type Limits = [low: number, high: number];
 
 export interface ArrayFacts {
+  /** Of the text of the tree that the other facts belong to. */
+  version: string;
   shape: number[];
   plane: number[];
   dtype: string;

@@ -12,23 +12,34 @@ export interface Asked<T> {
 
 /**
  * The answer to a question; asked again when it changes, or when `version` does. The last answer stays until the next
- * is there, so that nothing flickers: a component that must forget it has another `key`.
+ * is there, so that nothing flickers: a component that must forget it has another `key`. `pause`: milliseconds for which
+ * a question, but the first, must stay the same before it is asked.
  */
-export function useAsked<T>(what: string | null, query: Query = {}, version = ''): Asked<T> {
+export function useAsked<T>(what: string | null, query: Query = {}, version = '', pause = 0): Asked<T> {
   const words = JSON.stringify([what, query, version]);
   const [state, setState] = useState<{ words: string; found?: T; error?: string }>({ words: '' });
+  const waits = useRef(false);
   useEffect(() => {
     const stop = new AbortController();
     const [asked, sent] = JSON.parse(words) as [string | null, Query];
     if (asked === null) return;
-    ask<T>(asked, sent, stop.signal).then(
-      (found) => setState({ words, found }),
-      (error: Error) => {
-        if (!stop.signal.aborted) setState({ words, error: error.message });
+    const timer = setTimeout(
+      () => {
+        waits.current = true;
+        ask<T>(asked, sent, stop.signal).then(
+          (found) => setState({ words, found }),
+          (error: Error) => {
+            if (!stop.signal.aborted) setState({ words, error: error.message });
+          },
+        );
       },
+      waits.current ? pause : 0,
     );
-    return () => stop.abort();
-  }, [words]);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [words, pause]);
   return what === null ? { fresh: true } : { found: state.found, error: state.error, fresh: state.words === words };
 }
 

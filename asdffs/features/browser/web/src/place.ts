@@ -40,10 +40,10 @@ function put(place: Place, replace: boolean): void {
   listeners.forEach((listener) => listener());
 }
 
-/** Show something else of the same file; the settings of the view before are left. */
+/** Show something else of the same file; the search stays, and the settings of the view before are left. */
 export function go(place: Place): void {
-  const { file, panes } = parse(read());
-  put({ file, panes, ...place }, false);
+  const { file, panes, find } = parse(read());
+  put({ file, panes, find, ...place }, false);
 }
 
 /** The file that is shown; empty for the only one. */

@@ -56,6 +56,7 @@ export interface Image {
   index: string;
   version: string;
   minus?: string;
+  minusVersion?: string;
 }
 
 /** One image as it is shown: its plane of `rows` and `columns`, its limits and its stretch. */
@@ -77,9 +78,9 @@ export class Tiles extends TilesApi {
     const step = 2 ** (this.baseLayerIndex - layer);
     const row = Math.floor(offset.y / this.tileSize.height);
     const column = Math.floor(offset.x / this.tileSize.width);
-    const { file, name, index, version, minus } = this.image;
+    const { file, name, index, version, minus, minusVersion } = this.image;
     const numbers = tileOf({ file, name, index, version, step, row, column });
-    const other = minus ? tileOf({ file: minus, name, index, version, step, row, column }).values : undefined;
+    const other = minus ? tileOf({ file: minus, name, index, version: minusVersion, step, row, column }).values : undefined;
     let shown = this.shown.get(numbers);
     if (!shown) {
       const values = other ? numbers.values.map((value, i) => value - other[i]!) : numbers.values;
