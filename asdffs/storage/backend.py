@@ -182,6 +182,10 @@ class RemoteFile(abc.ABC):
         """Return what the requests were so far, as JSON has it."""
 
     @abc.abstractmethod
+    def is_here(self) -> bool:
+        """Return whether no read needs a request any more."""
+
+    @abc.abstractmethod
     def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
         """Ask for all ``parts`` (start and stop) at the same time: reads of them follow.  Returns at once."""
 

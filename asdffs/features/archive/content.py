@@ -115,6 +115,7 @@ class ArchiveContent:
     ) -> None:
         self.path = path
         self.places = places
+        self.is_distant = False
         self._site = site
         self._open_file = open_file
         options, files = site.options, Beneath(path)

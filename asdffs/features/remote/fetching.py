@@ -2,8 +2,9 @@
 
 * Pages that are in the cache need no request.  Missing runs that lie close together become one request; a long one is
   cut into parts that are fetched at the same time.
-* Reads that follow each other are a *stream*: what comes next is fetched before it is asked for, in a window that
-  doubles with each read, and more if reads still have to wait.  Other reads fetch what they ask for, in pages.
+* Reads that follow each other are a *stream*: what comes next is fetched before it is asked for.  That is little as
+  long as it may be a cutout, and then a window that doubles with each read, and more if reads still have to wait.
+  Other reads fetch what they ask for, in pages.
 * A failed request is made again, later and later, until ``timeout`` has passed.
 * Every answer is compared with the version that was opened.  A difference is final: nothing is read any more.
 
@@ -40,9 +41,11 @@ logger = logging.getLogger(__name__)
 _NEAR: Final = 128 << 10
 #: The largest request, in bytes.
 _PART: Final = 2 << 20
-#: The first window of a stream, in bytes; the largest; and that of a stream whose reader still has to wait then,
-#: because the server is fast, but far away.
-_FIRST_WINDOW: Final = 256 << 10
+#: A stream of so many bytes is no cutout, such as thirty rows of a detector.
+_LONG: Final = 1 << 20
+#: A read of a stream that may be a cutout and its window, together, in bytes; the largest window; and that of a
+#: stream whose reader still has to wait then, because the server is fast, but far away.
+_FIRST_WINDOW: Final = 192 << 10
 _LARGEST_WINDOW: Final = 16 << 20
 _WIDEST_WINDOW: Final = 64 << 20
 #: A read continues a stream if it begins at most so many bytes before or after its end.
@@ -91,8 +94,9 @@ class _Job:
 
 @dataclass
 class _Stream:
-    """Reads that follow each other: where the last one ended, how far is fetched, and how far ahead to fetch."""
+    """Reads that follow each other: where they began and end, how far is fetched, and how far ahead to fetch."""
 
+    start: int
     end: int
     fetched: int
     window: int = 0
@@ -184,7 +188,7 @@ class Fetcher:
         stream = self._stream_at(start)
         with self._lock:
             if stream is None:
-                self._streams = [*self._streams[-_STREAMS + 1 :], _Stream(stop, stop)]
+                self._streams = [*self._streams[-_STREAMS + 1 :], _Stream(start, stop, stop)]
             self._queue_missing(start, stop)
             if stream is not None:
                 self._advance(stream, start, stop, _WIDEST_WINDOW)
@@ -203,11 +207,13 @@ class Fetcher:
         if stop <= stream.end:
             return
         if _DENSE * (stop - start) < stop - stream.end:
-            stream.end, stream.fetched = stop, max(stop, stream.fetched)
+            stream.start, stream.end, stream.fetched = start, stop, max(stop, stream.fetched)
             return
         stream.end, stream.fetched = stop, max(stream.fetched, stop)
-        if stream.window < most:
-            stream.window = max(_FIRST_WINDOW, 2 * stream.window)
+        if stop - stream.start < _LONG:
+            stream.window = max(0, _FIRST_WINDOW - (stop - start))
+        elif stream.window < most:
+            stream.window = max(_LONG, 2 * stream.window)
         ahead = min(stop + stream.window, self._cache.size)
         if ahead - stream.fetched >= min(stream.window // 2, _PART) or ahead == self._cache.size > stream.fetched:
             self._queue_missing(stream.fetched, ahead)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import asdf
 import numpy as np
 import pytest
 from support.fits_files import DATA, DQ, write_fits
@@ -105,6 +106,26 @@ def test_a_listing_moves_no_data(server: WebServer, url: str, tmp_path: Path) ->
         assert run("ls", "-lR", mount.point).returncode == 0
         assert run("find", mount.point, "-size", "+1k").returncode == 0
         assert server.sent - before <= 3 * (1 << 16)  # the headers of the blocks
+    finally:
+        mount.umount()
+
+
+#: They run in a process of their own: numpy holds the lock of the interpreter that the server needs.
+READ = "numpy.fromfile(sys.argv[1], '<f4', 30 * 4096, offset=128 + 1000 * 4096 * 4)"
+MAP = "numpy.load(sys.argv[1], mmap_mode='r')[1000:1030]"
+
+
+@pytest.mark.parametrize("read", [READ, MAP])
+def test_a_cutout_fetches_little_more_than_its_rows(server: WebServer, tmp_path: Path, read: str) -> None:
+    image = np.arange(2048 * 4096, dtype="<f4").reshape(2048, 4096)
+    asdf.AsdfFile({"image": image}).write_to(tmp_path / "image.asdf")
+    mount = Remote(server.put("/image.asdf", (tmp_path / "image.asdf").read_bytes()), tmp_path)
+    try:
+        before = server.sent
+        code = f"import numpy, sys; print({read}.sum(dtype='f8'))"
+        done = run(sys.executable, "-c", code, mount.point / "arrays/image.npy")
+        assert float(done.stdout) == image[1000:1030].sum(dtype="f8"), done.stderr
+        assert server.sent - before <= 1_000_000
     finally:
         mount.umount()
 

@@ -97,6 +97,10 @@ class RemoteBackend(RemoteFile):
         """See ``RemoteFile``."""
         return {**self.counters.facts(), "cached": self._cache.held}
 
+    def is_here(self) -> bool:
+        """See ``RemoteFile``."""
+        return self._whole
+
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``ReadBackend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""
         return read_bytes(self.extent(offset, length))
