@@ -41,11 +41,12 @@ logger = logging.getLogger(__name__)
 _NEAR: Final = 128 << 10
 #: The largest request, in bytes.
 _PART: Final = 2 << 20
-#: A stream of so many bytes is no cutout, such as thirty rows of a detector.
+#: A stream of fewer bytes may be a cutout, such as thirty rows of a detector; what it fetches ahead, too, is fewer.
 _LONG: Final = 1 << 20
-#: A read of a stream that may be a cutout and its window, together, in bytes; the largest window; and that of a
-#: stream whose reader still has to wait then, because the server is fast, but far away.
-_FIRST_WINDOW: Final = 192 << 10
+_CUTOUT: Final = 768 << 10
+#: The first window of a longer stream, in bytes; the largest; and that of a stream whose reader still has to wait
+#: then, because the server is fast, but far away.
+_FIRST_WINDOW: Final = 2 << 20
 _LARGEST_WINDOW: Final = 16 << 20
 _WIDEST_WINDOW: Final = 64 << 20
 #: A read continues a stream if it begins at most so many bytes before or after its end.
@@ -210,10 +211,11 @@ class Fetcher:
             stream.start, stream.end, stream.fetched = start, stop, max(stop, stream.fetched)
             return
         stream.end, stream.fetched = stop, max(stream.fetched, stop)
-        if stop - stream.start < _LONG:
-            stream.window = max(0, _FIRST_WINDOW - (stop - start))
+        read = stop - stream.start
+        if read < _LONG:
+            stream.window = max(0, min(2 * read, _CUTOUT - read))
         elif stream.window < most:
-            stream.window = max(_LONG, 2 * stream.window)
+            stream.window = max(_FIRST_WINDOW, 2 * stream.window)
         ahead = min(stop + stream.window, self._cache.size)
         if ahead - stream.fetched >= min(stream.window // 2, _PART) or ahead == self._cache.size > stream.fetched:
             self._queue_missing(stream.fetched, ahead)
