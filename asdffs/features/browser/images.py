@@ -3,12 +3,15 @@
 The browser asks for the tiles that it shows, as fine as it shows them, and colours them itself: a tile is ``SIDE``
 elements wide and high, of every ``step``-th element.  No answer reads more than its tile, except from a compressed
 block.  What is black and white comes from a coarse look at all of the image, so that tiles fit together.
+
+Of flags, such as ``dq``, none may be lost: of each square of ``step`` elements, the tile has the greatest.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +30,10 @@ _LOOK: Final = 256
 _BARS: Final = 120
 #: JavaScript has no larger integers.
 _EXACT: Final = 1 << 53
+#: Arrays of unsigned integers or booleans with such a word in their names are flags.
+_FLAGS: Final = re.compile(r"dq|flag|mask", re.IGNORECASE)
+#: Bytes of flags that are read at a time.
+_BAND: Final = 8 << 20
 #: How many results are kept: limits of black and white.
 _KEPT_LIMITS: Final = 256
 #: The most elements to each side of the pointer whose values are told, and values of an array of texts.
@@ -80,6 +87,7 @@ class Images:
                 "block": number,
                 "compression": "" if number is None else document.contents.codecs.name(number),
                 "masked": array.mask is not None,
+                "greatest": _has_flags(array, name),
                 "version": version,
             }
             plane = self._asked(array, index)
@@ -101,7 +109,8 @@ class Images:
             array = self._session.array(name)
             if array.dtype.kind not in "biufc":
                 raise UsageError(f"{name}: its elements are not numbers")
-            low, high = self._known_limits(name, tuple(index), version)["zscale"]
+            limits = self._known_limits(name, tuple(index), version)
+            low, high = limits.get("zscale") or list(limits.values())[-1]
             asked: tuple[Any, ...] = (*index, ...)
             if region is not None:
                 rows, columns = (region.row, region.rows), (region.column, region.columns)
@@ -130,7 +139,8 @@ class Images:
         with self._session.entered():
             array = self._session.array(name)
             plane, mask = self._plane(array, index), array.mask
-            values = as_floats(self._read(array, array.shape, plane, tile))
+            read = self._greatest if tile.step > 1 and _has_flags(array, name) else self._read
+            values = as_floats(read(array, array.shape, plane, tile))
             hidden = None if mask is None else self._read(mask, array.shape, plane, tile)
         if hidden is not None:
             values = np.where(hidden, np.nan, values)
@@ -203,13 +213,33 @@ class Images:
             part.append(slice(start, min(count, start + SIDE * tile.step), tile.step))
         return broadcast_at(array, tuple(part), shape)
 
+    @staticmethod
+    def _greatest(array: Array, shape: tuple[int, ...], plane: tuple[Any, ...], tile: Tile) -> np.ndarray[Any, Any]:
+        """Return the greatest element of each square of ``tile.step`` elements of a tile of ``array``."""
+        step, (rows, columns) = tile.step, lengths(plane, shape)
+        top, left = tile.row * SIDE * step, tile.column * SIDE * step
+        if top >= rows or left >= columns:
+            raise UsageError("there is no such tile")
+        bottom, right = min(rows, top + SIDE * step), min(columns, left + SIDE * step)
+        band = max(1, _BAND // ((right - left) * array.dtype.itemsize * step)) * step
+        found = []
+        for first in range(top, bottom, band):
+            places = iter((slice(first, min(bottom, first + band)), slice(left, right)))
+            values = np.asarray(array[tuple(next(places) if isinstance(key, slice) else key for key in plane)])
+            high = np.maximum.reduceat(values, range(0, values.shape[0], step), axis=0)
+            found.append(np.maximum.reduceat(high, range(0, values.shape[1], step), axis=1))
+        return np.concatenate(found)
+
     def _limits_of(self, name: str, index: tuple[int, ...], version: str) -> dict[str, tuple[float, float]]:
-        """Return what is black and white in all tiles of an image, by rule; ``version`` of the text."""
+        """Return what is black and white in all tiles of an image, by rule, the usual first; ``version`` of the text."""
         with self._session.entered():
             array = self._session.array(name)
-            look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask)
-        pixels = look.pixels(_LOOK, _LOOK, peak=False) if look.values.ndim == 2 else as_floats(look.values)
+            flags = _has_flags(array, name)
+            look = look_at(array, (*index, ...), _LOOK, _LOOK, array.mask, whole=WHOLE if flags else 0)
         ends = "all" if look.step == 1 else "all of a sample"
+        if flags:  # the greatest may be a thousand million times the least
+            return {"any flag": (0, 1), ends: (0, max(1, int(look.values.max(initial=0))))}
+        pixels = look.pixels(_LOOK, _LOOK, peak=False) if look.values.ndim == 2 else as_floats(look.values)
         limits = {"zscale": limits_of(pixels, "zscale"), "1 to 99.9 %": limits_of(pixels, "log")}
         return limits | {ends: _ends(as_floats(look.values))}
 
@@ -219,6 +249,11 @@ def as_floats(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     numbers = real(values)
     exact = numbers.dtype.itemsize <= (4 if numbers.dtype.kind == "f" else 2)
     return np.ascontiguousarray(numbers, "f4" if exact else "f8")
+
+
+def _has_flags(array: Array, name: str) -> bool:
+    """Return whether an array on this machine has flags; of one on a server, too much would have to be read."""
+    return array.dtype.kind in "bu" and not array.is_remote and bool(_FLAGS.search(name.rpartition("/")[2]))
 
 
 def _ends(pixels: np.ndarray[Any, Any]) -> tuple[float, float]:

@@ -472,6 +472,27 @@ def test_sources_lie_where_the_wcs_has_them(tables: Page, tmp_path: Path) -> Non
     assert tables.get("sources", name="data", table="dq_def").status == 400
 
 
+def test_no_flag_is_lost_in_a_coarse_tile(tmp_path: Path) -> None:
+    flags = np.zeros((2100, 1300), "u4")
+    places = np.random.default_rng(8).integers(0, (2100, 1300), (40, 2))
+    flags[tuple(places.T)] = np.arange(1, 41)
+    asdf.AsdfFile({"dq": flags, "raw": flags.astype("u2")}).write_to(tmp_path / "f.asdf")
+    with viewed(tmp_path / "f.asdf", environment_in(tmp_path), "--read-only") as page:
+        tiles = []
+        for row in (0, 1):
+            answer = page.get("tile", name="dq", step=4, row=row, column=0)
+            shape = tuple(map(int, answer.headers["x-shape"].split(",")))
+            tiles.append(np.frombuffer(answer.body, answer.headers["x-dtype"]).reshape(shape))
+        expected = np.zeros((525, 325))
+        for (row, column), value in zip(places // 4, range(1, 41), strict=True):
+            expected[row, column] = max(expected[row, column], value)
+        assert np.array_equal(np.concatenate(tiles), expected)
+        facts = page.get("array", name="dq").json
+        assert (facts["greatest"], facts["limits"]) == (True, {"any flag": [0, 1], "all": [0, 40]})
+        assert not page.get("array", name="raw").json["greatest"]
+        assert page.get("tile", name="dq", step=4, row=9, column=0).status == 400
+
+
 @pytest.mark.parametrize("unit", ["rad", "hourangle", "arcsec", "m"])
 def test_sources_are_placed_in_the_unit_of_their_columns(unit: str, tmp_path: Path) -> None:
     wcs = {"ctype1": "RA---TAN", "ctype2": "DEC--TAN", "crval1": 150.0, "crval2": 2.0, "crpix1": 50.0, "crpix2": 40.0}

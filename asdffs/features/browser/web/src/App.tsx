@@ -8,7 +8,7 @@ import { type Facts, type Files, type Shelf, type Sight } from './api';
 import { useAsked } from './asking';
 import { BesideContext } from './Beside';
 import { FileMap } from './FileMap';
-import { base, FilesView } from './FilesView';
+import { FilesView } from './FilesView';
 import { Inspector } from './Inspector';
 import { Slot, useHolder } from './Moved';
 import { change, go, usePlace, type View } from './place';
@@ -17,7 +17,7 @@ import { TextView } from './TextView';
 import { ArrayView, FirstSight } from './Thing';
 import { forgetErrors } from './tiles';
 import { Tree } from './Tree';
-import { bytes } from './words';
+import { base, bytes } from './words';
 
 const NARROW = matchMedia('(max-width: 760px)');
 const VIEWS: [View, string][] = [['sight', 'Overview'], ['text', 'Text'], ['map', 'File']];
@@ -161,9 +161,9 @@ function OneFile({ several, files }: { several: boolean; files: string[] }): Rea
           ))}
         </div>
         {narrow && (
-          <div className="tabs" role="group" aria-label="Parts of the screen">
+          <div className="tabs parts-of-screen" role="group" aria-label="Parts of the screen">
             {(['tree', 'middle', 'facts'] as const).map((one) => (
-              <button key={one} type="button" aria-pressed={pane === one} onClick={() => setPane(one)}>{{ tree: 'Tree', middle: 'View', facts: 'Facts' }[one]}</button>
+              <button key={one} type="button" aria-pressed={pane === one} onClick={() => setPane(one)}>{{ tree: 'Tree', middle: 'Data', facts: 'Info' }[one]}</button>
             ))}
           </div>
         )}

@@ -12,20 +12,20 @@ interface Props {
   colours: string;
   invert: boolean;
   unit: string;
+  /** Whether elements may be NaN or masked. */
+  gaps: boolean;
 }
 
 const TICKS = [0, 0.25, 0.5, 0.75, 1];
 
-export function ColourBar({ limits, stretch, colours, invert, unit }: Props): ReactElement {
+export function ColourBar({ limits, stretch, colours, invert, unit, gaps }: Props): ReactElement {
   const { map, turned, nan } = coloursOf(colours);
   const interpolate = INTERPOLATORS[map];
   const backwards = invert !== turned;
   const gradient = getLinearGradient((part) => interpolate(backwards ? 1 - part : part), 'right');
   return (
     <div className="colour-bar" role="img" aria-label={`Colours from ${number(limits[0])} to ${number(limits[1])} ${unit}`}>
-      <span title="NaN and masked elements">
-        <i className="swatch" style={{ background: nan }} /> NaN
-      </span>
+      {gaps && <span title="NaN and masked elements"><i className="swatch" style={{ background: nan }} /> NaN</span>}
       <div className="bar-and-ticks">
         <div className="gradient" style={{ backgroundImage: gradient }} />
         <div className="ticks">

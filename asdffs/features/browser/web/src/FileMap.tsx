@@ -51,8 +51,8 @@ function Row({ index, style, parts }: RowComponentProps<{ parts: Part[] }>): Rea
       <span role="rowheader" className="cell"><i className={`swatch ${part.block === undefined ? part.kind : 'data'}`} /> {nameOf(part)}</span>
       <span role="cell" className="cell number">{part.start.toLocaleString()}</span>
       <span role="cell" className="cell number">{part.size.toLocaleString()}</span>
-      <span role="cell" className="cell number">{slack > 0 ? slack.toLocaleString() : ''}</span>
-      <span role="cell" className="cell">{part.compression && part.compression !== 'none' ? part.compression : ''}</span>
+      <span role="cell" className="cell number">{part.block === undefined ? '' : slack.toLocaleString()}</span>
+      <span role="cell" className="cell">{part.compression ?? ''}</span>
       <span role="cell" className="cell wide">
         {part.block !== undefined && <a href={urlOf('download', { what: 'block', name: part.block })} download aria-label={`Download block ${part.block}`}>.bin</a>}
         {part.arrays?.map((name) => <button key={name} type="button" className="link" onClick={() => go({ view: 'array', name })}>{name}</button>)}
@@ -105,17 +105,17 @@ export function FileMap({ version }: { version: string }): ReactElement {
           <li key={kind}><i className={`swatch ${kind.replace(' ', '-')}`} /> {kind}: {bytes(sum.size)}{sum.count > 1 && ` in ${sum.count.toLocaleString()}`}</li>
         ))}
       </ul>
-      <p className="edit">
-        <label>If the tree grows by <input type="number" min={0} value={count} onChange={(event) => setCount(Math.max(0, Number(event.target.value)))} /> bytes: </label>
-        <span id="effect" role="status">{effect(found, count)}</span>
-      </p>
       <div className="table parts" role="table" aria-label="The parts of the file" aria-rowcount={found.parts.length + 1}>
         <div className="table-row head" role="row">
-          {['part', 'start', 'size', 'slack', 'compression', 'arrays'].map((name) => <span key={name} role="columnheader" className={name === 'arrays' ? 'cell wide' : 'cell'}>{name}</span>)}
+          {['part', 'first byte', 'bytes', 'slack', 'compression', 'arrays'].map((name) => <span key={name} role="columnheader" className={name === 'arrays' ? 'cell wide' : 'cell'}>{name}</span>)}
         </div>
         <List className="table-body" role="rowgroup" tabIndex={0} rowComponent={Row} rowCount={found.parts.length} rowHeight={HEIGHT} rowProps={{ parts: found.parts }}
           style={{ height: `min(50vh, ${found.parts.length * HEIGHT + 2}px)` }} />
       </div>
+      <p className="edit">
+        <label>If the tree grows by <input type="number" min={0} value={count} onChange={(event) => setCount(Math.max(0, Number(event.target.value)))} /> bytes: </label>
+        <span id="effect" role="status">{effect(found, count)}</span>
+      </p>
     </div>
   );
 }

@@ -4,11 +4,14 @@ import { useState, type ReactElement } from 'react';
 import { urlOf, type Files, type ListedFile } from './api';
 import { useAsked } from './asking';
 import { change, go, usePlace } from './place';
+import { base } from './words';
 
 const [WIDTH, HEIGHT, EDGE] = [560, 300, 34];
 
-export function base(name: string): string {
-  return name.split('/').at(-1)!;
+/** What a column is called: the key of its value, or what has that `name`. */
+function heading(path: string): string {
+  const [last, before] = path.split('.').reverse();
+  return last === 'name' && before ? before : last!;
 }
 
 function show(name: string): void {
@@ -46,9 +49,9 @@ function SkyMap({ files }: { files: ListedFile[] }): ReactElement | null {
             <title>{base(file.name)}</title>
           </polygon>
         ))}
-        <text x={EDGE} y={HEIGHT - 6}>{degrees(((east % 360) + 360) % 360)}</text>
+        <text x={EDGE} y={HEIGHT - 6}>RA {degrees(((east % 360) + 360) % 360)}</text>
         <text x={x(west)} y={HEIGHT - 6} textAnchor="end">{degrees(((west % 360) + 360) % 360)}</text>
-        <text x={4} y={EDGE}>{degrees(north)}</text>
+        <text x={4} y={EDGE - 6}>Dec {degrees(north)}</text>
         <text x={4} y={y(south)}>{degrees(south)}</text>
       </svg>
     </figure>
@@ -72,7 +75,7 @@ export function FilesView(): ReactElement {
       <form className="bar" onSubmit={(event) => { event.preventDefault(); change({ where, columns, index: undefined }); }}>
         <label>Files where <input id="files-where" size={34} placeholder={'roman.meta.instrument.name == "WFI"'} value={where} onChange={(event) => setWhere(event.target.value)} /></label>
         <label>Columns <input id="files-columns" size={34} value={columns ?? place.columns ?? found?.columns.join(',') ?? ''} onChange={(event) => setColumns(event.target.value)} /></label>
-        <button>Choose</button>
+        <button>Filter</button>
         {found && <span id="files-counted" role="status">{found.total.toLocaleString()} {found.total === 1 ? 'file' : 'files'}</span>}
       </form>
       {error && <p role="alert">{error}</p>}
@@ -82,7 +85,7 @@ export function FilesView(): ReactElement {
         <div className="table">
           <table className="files">
             <thead>
-              <tr><th scope="col">image</th><th scope="col">file</th>{found.columns.map((one) => <th key={one} scope="col" title={one}>{one.split('.').at(-1)}</th>)}</tr>
+              <tr><th scope="col">image</th><th scope="col">file</th>{found.columns.map((one) => <th key={one} scope="col" title={one}>{heading(one)}</th>)}</tr>
             </thead>
             <tbody>
               {found.files.map((file) => (

@@ -1,6 +1,6 @@
 /** An image on h5web's canvas: tiles, moving and zooming, the element below the pointer, a region, marks. */
 import {
-  Box, DataToHtml, DefaultInteractions, ResetZoomButton, ScaleType, SelectionTool, SvgElement, SvgRect, TiledHeatmapMesh, useVisCanvasContext,
+  Box, DataToHtml, DefaultInteractions, ScaleType, SelectionTool, SvgElement, SvgRect, TiledHeatmapMesh, useVisCanvasContext,
   VisCanvas,
 } from '@h5web/lib';
 import { useFrame, useThree } from '@react-three/fiber';
@@ -8,7 +8,7 @@ import { useCallback, useEffect, useMemo, useRef, type ReactElement } from 'reac
 import { Vector3 } from 'three';
 
 import type { Compass, Limits } from './api';
-import { point } from './pointer';
+import { point, tellZoom, useZoom } from './pointer';
 import { coloursOf } from './stretches';
 import { Tiles, type Image } from './tiles';
 import { tick } from './words';
@@ -38,6 +38,8 @@ interface Props {
   region: Region | null;
   sources: Source[];
   onRegion: (region: Region | null) => void;
+  /** Whether no pixel of a tile may be left out, so that tiles are not finer than the screen. */
+  greatest: boolean;
 }
 
 /** Follows the pointer, and answers the keys that move and zoom. */
@@ -53,7 +55,10 @@ function Controls({ plane: [rows, columns] }: { plane: [number, number] }): null
     const [row, column] = [Math.floor(at.y), Math.floor(at.x)];
     point(row >= 0 && row < rows && column >= 0 && column < columns ? { row, column } : null);
   }, [camera, gl, htmlToData, rows, columns]);
-  useFrame(look); // another element comes below the pointer when the image moves, or its window changes
+  useFrame(() => {
+    look(); // another element comes below the pointer when the image moves, or its window changes
+    tellZoom(visSize.width / columns / camera.scale.x);
+  });
   useEffect(() => {
     const canvas = gl.domElement;
     const move = (event: PointerEvent): void => {
@@ -84,6 +89,7 @@ function Controls({ plane: [rows, columns] }: { plane: [number, number] }): null
         '=': () => show(x, y, scale / 1.5),
         '-': () => show(x, y, scale * 1.5),
         '0': () => show(0, 0, 1),
+        '1': () => show(x, y, visSize.width / columns),
       };
       const run = moves[event.key];
       if (!run) return;
@@ -92,7 +98,7 @@ function Controls({ plane: [rows, columns] }: { plane: [number, number] }): null
     };
     canvasArea.tabIndex = 0;
     canvasArea.setAttribute('role', 'img');
-    canvasArea.setAttribute('aria-label', 'Image. Arrow keys move it, plus and minus zoom, 0 shows the whole.');
+    canvasArea.setAttribute('aria-label', 'Image. Arrow keys move it, plus and minus zoom, 0 shows the whole, 1 an element in a pixel.');
     canvasArea.addEventListener('pointermove', move);
     canvasArea.addEventListener('pointerleave', leave);
     canvasArea.addEventListener('keydown', press);
@@ -101,8 +107,22 @@ function Controls({ plane: [rows, columns] }: { plane: [number, number] }): null
       canvasArea.removeEventListener('pointerleave', leave);
       canvasArea.removeEventListener('keydown', press);
     };
-  }, [canvasArea, camera, gl, look, getFovBox, visSize, invalidate]);
+  }, [canvasArea, camera, gl, look, getFovBox, visSize, columns, invalidate]);
   return null;
+}
+
+const ZOOMS: [key: string, text: string, label: string][] = [['-', '−', 'Smaller'], ['+', '+', 'Larger'], ['0', 'fit', 'The whole image'], ['1', '1:1', 'An element in a pixel']];
+
+/** Buttons for the keys that zoom, and how large the image is. */
+export function Zoom(): ReactElement {
+  const zoom = useZoom();
+  const press = (key: string): void => void document.querySelector('.canvas [role=img]')?.dispatchEvent(new KeyboardEvent('keydown', { key }));
+  return (
+    <div className="zoom" role="group" aria-label="Zoom">
+      <output>{Number((100 * zoom).toPrecision(2))} %</output>
+      {ZOOMS.map(([key, text, label]) => <button key={key} type="button" title={`${label} (${key})`} onClick={() => press(key)}>{text}</button>)}
+    </div>
+  );
 }
 
 function toRegion([first, last]: [Vector3, Vector3], [rows, columns]: [number, number]): Region | null {
@@ -173,13 +193,13 @@ function CompassRose({ compass }: { compass: Compass }): ReactElement {
 }
 
 export function ImageCanvas(props: Props): ReactElement {
-  const { image, plane, side, limits, stretch, colours, invert, compass, region, sources, onRegion } = props;
+  const { image, plane, side, limits, stretch, colours, invert, compass, region, sources, onRegion, greatest } = props;
   const { file, name, index, version, minus, minusVersion } = image;
   const [rows, columns] = plane;
   const [low, high] = limits;
   const tiles = useMemo(
-    () => new Tiles({ file, name, index, version, minus, minusVersion }, [rows, columns], side, [low, high], stretch),
-    [file, name, index, version, minus, minusVersion, rows, columns, side, low, high, stretch],
+    () => new Tiles({ file, name, index, version, minus, minusVersion }, [rows, columns], side, [low, high], stretch, greatest),
+    [file, name, index, version, minus, minusVersion, rows, columns, side, low, high, stretch, greatest],
   );
   const { map, turned, nan } = coloursOf(colours);
   return (
@@ -190,10 +210,10 @@ export function ImageCanvas(props: Props): ReactElement {
         ordinateConfig={{ visDomain: [0, rows], isIndexAxis: true, label: 'row', formatTick: tick }}
       >
         <DefaultInteractions xAxisZoom={false} yAxisZoom={false} xSelectToZoom={false} ySelectToZoom={false} />
-        <ResetZoomButton />
         <Controls plane={plane} />
         <TiledHeatmapMesh
           api={tiles}
+          qualityFactor={greatest ? 0 : 1}
           domain={[0, 1]}
           scaleType={ScaleType.Linear}
           colorMap={map}

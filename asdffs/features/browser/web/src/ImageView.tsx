@@ -6,11 +6,11 @@ import { ask, type ArrayFacts, type Compass, type Elements, type Limits, type Li
 import { useAsked, useLatest, type Asked } from './asking';
 import { Beside } from './Beside';
 import { ColourBar } from './ColourBar';
-import { ImageCanvas, type Region, type Source } from './ImageCanvas';
+import { ImageCanvas, Zoom, type Region, type Source } from './ImageCanvas';
 import { change, usePlace } from './place';
 import { usePointed } from './pointer';
 import { COLOURS, coloursOf, STRETCHES } from './stretches';
-import { number } from './words';
+import { brief, number } from './words';
 
 interface Props {
   name: string;
@@ -65,7 +65,7 @@ function Readout({ file, name, minus, index, facts, version }: ReadoutProps): Re
   useEffect(() => {
     if (pointed) look({ file, name, index, ...pointed });
   }, [pointed, file, name, minus, index, version]); // eslint-disable-line react-hooks/exhaustive-deps
-  if (!pointed) return <p className="readout hint">Point at the image to read values. Shift and drag for statistics of a region.</p>;
+  if (!pointed) return <p className="readout hint">Point at the image to read values; the wheel zooms, dragging moves. Shift and drag for statistics of a region.</p>;
   const key = JSON.stringify({ file, name, index, ...pointed });
   const known = found?.at === key ? found : undefined;
   const value = known?.values[pointed.row - known.row]?.[pointed.column - known.column];
@@ -73,7 +73,7 @@ function Readout({ file, name, minus, index, facts, version }: ReadoutProps): Re
   return (
     <div className="readout">
       <p id="pixel" role="status" data-settled={known ? 'true' : undefined}>
-        <span className="at">[{pointed.row}, {pointed.column}]</span> <strong>{value ?? '…'}</strong> {known?.other !== undefined && <>− <strong>{known.other}</strong></>} {facts.unit}
+        <span className="at" title="counted from 0">row {pointed.row}, column {pointed.column}</span> <strong>{value ?? '…'}</strong> {known?.other !== undefined && <>− <strong>{known.other}</strong></>} {facts.unit}
         {flags && <span className="flags">{flags}</span>}
         {sky?.at === key && sky.text && (
           <span className="sky">
@@ -83,6 +83,9 @@ function Readout({ file, name, minus, index, facts, version }: ReadoutProps): Re
       </p>
       {known && (
         <table className="elements" aria-label="Values around the pointer">
+          <thead>
+            <tr><th />{known.values[0]!.map((_, column) => <th key={column} scope="col">{known.column + column}</th>)}</tr>
+          </thead>
           <tbody>
             {known.values.map((_, line, all) => {
               const at = all.length - 1 - line; // the first row is at the bottom, as in the image
@@ -136,6 +139,7 @@ function Levels({ all, name, index, version, limits, region, unit, colours, inve
   if (all.error) return <p role="alert">{all.error}</p>;
   if (!found) return <p className="hint">counting…</p>;
   const { map, turned } = coloursOf(colours);
+  const beyond = found.read - found.masked - found.nan - found.infinite - found.histogram.reduce((sum, count) => sum + count, 0);
   const edges = Array.from({ length: found.histogram.length + 1 }, (_, i) => found.low + ((found.high - found.low) * i) / found.histogram.length);
   const heights = log ? found.histogram.map((count) => Math.log10(1 + count)) : found.histogram;
   return (
@@ -154,11 +158,11 @@ function Levels({ all, name, index, version, limits, region, unit, colours, inve
             onChangeMax={(high) => change({ low: String(limits[0]), high: String(Number(high.toPrecision(7))) })}
           />
           <label>
-            <input type="checkbox" checked={log} onChange={(event) => setLog(event.target.checked)} /> log of counts
+            <input type="checkbox" checked={log} onChange={(event) => setLog(event.target.checked)} /> log₁₀ of counts{beyond > 0 && `; ${beyond.toLocaleString()} lie outside`}
           </label>
         </figure>
       )}
-      <Numbers found={found} unit={unit} of="whole image" />
+      <Numbers found={found} unit={unit} of={index ? 'this plane' : 'whole image'} />
       {region && part.error && part.fresh && <p role="alert">{part.error}</p>}
       {region && part.found && part.fresh && (
         <Numbers found={part.found} unit={unit} of={`rows ${region.row} to ${region.row + region.rows - 1}, columns ${region.column} to ${region.column + region.columns - 1}`} />
@@ -181,7 +185,7 @@ function Planes({ shape, index }: { shape: number[]; index: number[] }): ReactEl
     <div className="planes">
       {index.map((at, axis) => (
         <label key={axis}>
-          axis {axis}: <output>{at}</output> of {shape[axis]}
+          axis {axis}: <output>{at}</output> (0 to {shape[axis]! - 1})
           <input type="range" min={0} max={shape[axis]! - 1} value={at} onChange={(event) => put(axis, Number(event.target.value))} />
         </label>
       ))}
@@ -231,7 +235,8 @@ export function ImageView({ name, facts, arrays, tables, others }: Props): React
   const shown = blinks && flipped ? { ...partner!, facts: other.found! } : mine;
   const rules = shown.facts.limits ?? {};
   const own = shown === mine && place.low !== undefined && place.high !== undefined;
-  const limits: Limits = own ? [Number(place.low), Number(place.high)] : minus ? around(rules.zscale) : (rules.zscale ?? [0, 1]);
+  const [usual = 'zscale'] = Object.keys(rules);
+  const limits: Limits = own ? [Number(place.low), Number(place.high)] : minus ? around(rules[usual]) : (rules[usual] ?? [0, 1]);
   const stretch = place.stretch ?? 'linear';
   const colours = place.cmap ?? (minus ? 'red-blue' : 'gray');
   const invert = place.invert === '1';
@@ -241,7 +246,7 @@ export function ImageView({ name, facts, arrays, tables, others }: Props): React
   const marks = useAsked<{ columns: number[]; rows: number[]; number: number[] }>(place.sources ? 'sources' : null, { name, table: place.sources }, version);
   const sources: Source[] = ((marks.fresh && marks.found?.rows) || []).map((row, i) => ({ row, column: marks.found!.columns[i]!, label: `row ${marks.found!.number[i]}` }));
   const partners = arrays.filter((one) => one.path !== name && one.shape.length >= 2 && one.shape.slice(-2).join() === facts.plane.join());
-  const rule = Object.keys(rules).find((key) => String(rules[key]) === String(limits)) ?? 'own';
+  const rule = Object.keys(rules).find((key) => String(rules[key]) === String(limits)) ?? 'custom';
   const plane: [number, number] = [shown.facts.plane[0]!, shown.facts.plane[1]!];
   return (
     <div className="image-view">
@@ -254,14 +259,14 @@ export function ImageView({ name, facts, arrays, tables, others }: Props): React
         {!minus && <label>Limits{' '}
           <select id="limits" value={rule} onChange={(event) => {
             const chosen = rules[event.target.value];
-            change(event.target.value === 'zscale' || !chosen ? { low: undefined, high: undefined } : { low: String(chosen[0]), high: String(chosen[1]) });
+            change(event.target.value === usual || !chosen ? { low: undefined, high: undefined } : { low: String(chosen[0]), high: String(chosen[1]) });
           }}>
-            {[...Object.keys(rules), ...(rule === 'own' ? ['own'] : [])].map((one) => <option key={one}>{one}</option>)}
+            {[...Object.keys(rules), ...(rule === 'custom' ? ['custom'] : [])].map((one) => <option key={one}>{one}</option>)}
           </select>
         </label>}
         <Limit label="from" value={limits[0]} put={(low) => change({ low, high: String(limits[1]) })} />
         <Limit label="to" value={limits[1]} put={(high) => change({ low: String(limits[0]), high })} />
-        <label>Colours{' '}
+        <label>Colour map{' '}
           <select id="cmap" value={colours} onChange={(event) => change({ cmap: event.target.value })}>
             {Object.keys(COLOURS).map((one) => <option key={one}>{one}</option>)}
           </select>
@@ -279,31 +284,33 @@ export function ImageView({ name, facts, arrays, tables, others }: Props): React
           <label>Compare with{' '}
             <select id="against" value={place.against ?? ''} onChange={(event) => change({ against: event.target.value, blink: undefined })}>
               <option value="">no file</option>
-              {others.map((one) => <option key={one}>{one}</option>)}
+              {others.map((one) => <option key={one} value={one} title={one}>{brief(one, others)}</option>)}
             </select>
           </label>
         )}
         {place.against && <label><input id="minus" type="checkbox" checked={place.minus === '1'} onChange={(event) => change({ minus: event.target.checked ? '1' : undefined })} /> difference</label>}
         {tables.length > 0 && compass.found?.north && (
-          <label>Sources of{' '}
+          <label>Overlay{' '}
             <select id="sources" value={place.sources ?? ''} onChange={(event) => change({ sources: event.target.value })}>
-              <option value="">no table</option>
+              <option value="">none</option>
               {tables.map((one) => <option key={one}>{one}</option>)}
             </select>
           </label>
         )}
+        <Zoom />
         {region && <button type="button" onClick={() => setRegion(null)}>Clear region</button>}
       </div>
       {marks.error && marks.fresh && <p role="alert">{marks.error}</p>}
       {leading > 0 && <Planes shape={facts.shape} index={positions} />}
       {partner && other.fresh && !same && <p role="alert">{other.error ?? 'The other image has another size.'}</p>}
-      {blinks && <p className="hint" role="status">{place.blink ? shown.name : shown.file}</p>}
-      {minus && <p className="hint" role="status">this file minus {minus}</p>}
+      {blinks && <p className="hint" role="status">{place.blink ? shown.name : brief(shown.file, others)}</p>}
+      {facts.greatest && <p className="hint">Zoomed out, a pixel shows the greatest of its flags: none is lost.</p>}
+      {minus && <p className="hint" role="status">this file minus {brief(minus, others)}, element by element: nothing is aligned on the sky</p>}
       <ImageCanvas
         image={{ file: shown.file, name: shown.name, index, version: shown.facts.version, minus, minusVersion: other.found?.version }} plane={plane} side={facts.side} limits={limits} stretch={stretch}
-        colours={colours} invert={invert} compass={compass.found ?? null} region={region} sources={sources} onRegion={setRegion}
+        colours={colours} invert={invert} compass={compass.found ?? null} region={region} sources={sources} onRegion={setRegion} greatest={shown.facts.greatest}
       />
-      <ColourBar limits={limits} stretch={stretch} colours={colours} invert={invert} unit={shown.facts.unit} />
+      <ColourBar limits={limits} stretch={stretch} colours={colours} invert={invert} unit={shown.facts.unit} gaps={shown.facts.kind === 'f' || shown.facts.kind === 'c' || shown.facts.masked} />
       <Readout file={shown.file} name={shown.name} minus={minus} index={index} facts={shown.facts} version={version} />
       {!minus && (
       <Beside>

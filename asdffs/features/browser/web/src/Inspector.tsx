@@ -4,7 +4,7 @@ import { useState, type ReactElement } from 'react';
 import { urlOf, type ArrayFacts, type Facts } from './api';
 import { useAsked } from './asking';
 import { usePlace } from './place';
-import { bytes, python, shape } from './words';
+import { base, bytes, python, shape } from './words';
 
 function Copy({ what, text }: { what: string; text: string }): ReactElement {
   const [done, setDone] = useState(false);
@@ -46,7 +46,7 @@ export function Inspector({ facts, version, setBeside }: { facts: Facts; version
     ['path', path],
     ['shape', found && shape(found.shape)],
     ['type', found?.dtype],
-    ['unit', found?.unit],
+    ['unit', found && (found.unit || (found.kind === 'f' ? 'none in the file' : ''))],
     ['size', found && bytes(found.bytes)],
     ['block', found?.block === null ? 'in the tree' : found?.block.toString()],
     ['compression', found?.compression],
@@ -55,7 +55,7 @@ export function Inspector({ facts, version, setBeside }: { facts: Facts; version
   ];
   return (
     <div className="inspector">
-      <h2>{path ?? facts.name.split('/').at(-1)}</h2>
+      <h2>{path ?? base(facts.name)}</h2>
       <dl>
         {rows.filter(([, text]) => text).map(([label, text]) => (
           <div key={label}>
@@ -72,7 +72,7 @@ export function Inspector({ facts, version, setBeside }: { facts: Facts; version
       {found && !found.values && <button type="button" onClick={() => savePicture(name!)}>Save picture (PNG)</button>}
       <div ref={setBeside} className="beside" />
       {found && Object.keys(found.flags).length > 0 && (
-        <details>
+        <details open>
           <summary>{Object.keys(found.flags).length} flags</summary>
           <ul className="flag-names">{Object.entries(found.flags).map(([bit, word]) => <li key={bit}>{bit}: {word}</li>)}</ul>
         </details>

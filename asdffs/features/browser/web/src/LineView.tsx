@@ -19,6 +19,9 @@ interface Props {
   points: boolean;
 }
 
+/** Right ascension grows to the left, as one sees it on the sky. */
+const SKY = /(^|[._])ra([._ (]|$)/i;
+
 /** The points in the order of x, because a curve is followed from left to right; those without an x are left out. */
 function inOrder(x: ArrayLike<number>, y: ArrayLike<number>): [Float64Array, Float64Array] {
   const order = Array.from(x, (_, i) => i).filter((i) => Number.isFinite(x[i]!));
@@ -77,7 +80,7 @@ export function LineView({ what, query, version, rows, across, up, points }: Pro
       </div>
       <div className="canvas">
         <VisCanvas
-          abscissaConfig={{ visDomain: getAxisDomain(x, { extensionFactor: 0.02, forceAscending: true })!, showGrid: true, label: across, formatTick: tick }}
+          abscissaConfig={{ visDomain: getAxisDomain(x, { extensionFactor: 0.02, forceAscending: true })!, showGrid: true, label: across, formatTick: tick, flip: SKY.test(across) }}
           ordinateConfig={{ visDomain: extendDomain(getDomain(y, { scaleType: scale }) ?? (scale === ScaleType.Log ? [0.1, 1] : [0, 1]), 0.05, scale), showGrid: true, scaleType: scale, label: up, formatTick: tick }}
         >
           <DefaultInteractions />

@@ -1,5 +1,5 @@
 /** A table: rows a part at a time, with units; sorted, chosen by a condition, one column drawn against another. */
-import { useCallback, useEffect, useRef, useState, type ReactElement } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from 'react';
 import { List, type RowComponentProps } from 'react-window';
 
 import { ask, type Column, type Query, type Rows } from './api';
@@ -13,9 +13,18 @@ const REACHED = 500_000;
 interface RowProps {
   rows: Map<number, { number: number; cells: string[] }>;
   columns: Column[];
+  /** Of the columns, in CSS. */
+  widths: string[];
 }
 
-function Row({ index, style, rows, columns }: RowComponentProps<RowProps>): ReactElement {
+/** How wide the columns are: as the widest text of the first rows, but not wider than a long number. */
+function widthsOf(facts: Rows | undefined): string[] {
+  const wide = (texts: string[]): number => Math.max(...texts.map((text) => text.length));
+  const inside = (column: Column, place: number): number => Math.min(26, Math.max(5, column.name.length + 3, column.unit.length, wide(['', ...facts!.rows.map((row) => row[place]!)])));
+  return facts?.columns.map((column, place) => `calc(${inside(column, place)}ch + 1.2rem)`) ?? [];
+}
+
+function Row({ index, style, rows, columns, widths }: RowComponentProps<RowProps>): ReactElement {
   const row = rows.get(index);
   return (
     <div className="table-row" role="row" aria-rowindex={index + 2} style={style}>
@@ -23,7 +32,7 @@ function Row({ index, style, rows, columns }: RowComponentProps<RowProps>): Reac
       {columns.map((column, place) => {
         const text = row?.cells[place] ?? '';
         return (
-          <span key={column.name} role="cell" title={text} className={column.numeric ? 'cell number' : 'cell'} data-masked={text === '--' ? '' : undefined}>
+          <span key={column.name} role="cell" title={text} style={{ flexBasis: widths[place], width: widths[place] }} className={column.numeric ? 'cell number' : 'cell'} data-masked={text === '--' ? '' : undefined}>
             {text}
           </span>
         );
@@ -72,6 +81,7 @@ export function TableView({ path, version }: { path: string; version: string }):
   }, [words, fetchPart]);
 
   const columns = facts?.columns ?? [];
+  const widths = useMemo(() => widthsOf(facts), [facts]);
   const numeric = columns.filter((one) => one.numeric);
   const [x, y] = [numeric.find((one) => one.name === place.x), numeric.find((one) => one.name === place.y)];
   const sort = (name: string): void =>
@@ -84,10 +94,10 @@ export function TableView({ path, version }: { path: string; version: string }):
           <input id="where" size={24} placeholder={numeric[0] ? `${numeric[0].name} > 0` : 'NAME == "x"'} value={where}
             onChange={(event) => setWhere(event.target.value)} />
         </label>
-        <button>Choose</button>
+        <button>Filter</button>
         <span id="counted" role="status">{facts && (facts.count < facts.total ? `${facts.count.toLocaleString()} of ${facts.total.toLocaleString()} rows` : `${facts.total.toLocaleString()} rows`)}</span>
         {numeric.length > 1 && (['x', 'y'] as const).map((axis) => (
-          <label key={axis}>{axis === 'x' ? 'Plot' : 'against'}{' '}
+          <label key={axis}>{axis === 'x' ? 'Plot x' : 'y'}{' '}
             <select id={`plot-${axis}`} value={place[axis] ?? ''} onChange={(event) => change({ [axis]: event.target.value })}>
               <option value="">…</option>
               {numeric.map((one) => <option key={one.name}>{one.name}</option>)}
@@ -106,10 +116,10 @@ export function TableView({ path, version }: { path: string; version: string }):
         <div className="table" role="table" aria-label={path} aria-rowcount={facts.count + 1} aria-colcount={columns.length + 1}>
           <div className="table-row head" role="row" aria-rowindex={1}>
             <span role="columnheader" className="cell number">row</span>
-            {columns.map((column) => {
+            {columns.map((column, at) => {
               const order = place.sort !== column.name ? 'none' : place.down ? 'descending' : 'ascending';
               return (
-                <span key={column.name} role="columnheader" aria-sort={order} className={column.numeric ? 'cell number' : 'cell'}>
+                <span key={column.name} role="columnheader" aria-sort={order} style={{ flexBasis: widths[at], width: widths[at] }} className={column.numeric ? 'cell number' : 'cell'}>
                   <button type="button" title={[column.description, column.dtype].filter(Boolean).join('; ')} onClick={() => sort(column.name)}>
                     {column.name}{order === 'ascending' ? ' ▲' : order === 'descending' ? ' ▼' : ''}
                   </button>
@@ -118,7 +128,7 @@ export function TableView({ path, version }: { path: string; version: string }):
               );
             })}
           </div>
-          <List className="table-body" role="rowgroup" tabIndex={0} rowComponent={Row} rowCount={Math.min(facts.count, REACHED)} rowHeight={HEIGHT} rowProps={{ rows, columns }}
+          <List className="table-body" role="rowgroup" tabIndex={0} rowComponent={Row} rowCount={Math.min(facts.count, REACHED)} rowHeight={HEIGHT} rowProps={{ rows, columns, widths }}
             style={{ height: `min(60vh, ${facts.count * HEIGHT + 2}px)` }}
             onRowsRendered={(_, all) => {
               for (let start = all.startIndex - (all.startIndex % 200); start <= all.stopIndex; start += 200) void fetchPart(start, words);

@@ -203,15 +203,15 @@ export function TextView({ writable, version, onSaved, onChanged }: {
     <div className="text-view">
       <div className="bar">
         <button type="button" id="save" disabled={!mayWrite || !changed} onClick={() => void store()}>Save</button>
-        <button type="button" id="reload" onClick={() => { if (!changed || confirm('Read the file again, and drop what you typed?')) void read(true); }}>Read again</button>
+        <button type="button" id="reload" onClick={() => { if (!changed || confirm('Read the file again, and drop what you typed?')) void read(true); }}>Reload</button>
         {comparing && <button type="button" onClick={() => compareWith(null)}>Hide the difference</button>}
         <a href={urlOf('download', { what: 'tree' })} download>Download</a>
-        <label>History{' '}
+        {old.found && old.found.length > 0 && <label>History{' '}
           <select id="history" value="" onChange={(event) => void restore(event.target.value)}>
-            <option value="">{old.found?.length ? 'restore…' : 'empty'}</option>
-            {old.found?.map((one) => <option key={one.number} value={one.number}>{new Date(one.time * 1000).toLocaleString()}, {bytes(one.size)}</option>)}
+            <option value="">restore…</option>
+            {old.found.map((one) => <option key={one.number} value={one.number}>{new Date(one.time * 1000).toLocaleString()}, {bytes(one.size)}</option>)}
           </select>
-        </label>
+        </label>}
         {!writable && <span className="hint">read-only</span>}
       </div>
       <p id="said" role="status">{said}</p>

@@ -62,6 +62,8 @@ export interface ArrayFacts {
   block: number | null;
   compression: string;
   masked: boolean;
+  /** Whether a pixel of a tile is the greatest of its elements, and not one of them. */
+  greatest: boolean;
   formats: string[];
   limits?: Record<string, Limits>;
   values?: string[];

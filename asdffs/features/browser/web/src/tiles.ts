@@ -9,6 +9,9 @@ import { stretched } from './stretches';
 /** Numbers of tiles that are kept, over all images: 64 MiB of float32. */
 const ROOM = 16 << 20;
 
+/** What a whole image is reduced to if no element may be left out on the smallest screen. */
+const COARSE = { width: 128, height: 128 };
+
 type Wanted = Numbers | Error | Promise<void>;
 
 const kept = new Map<string, Wanted>();
@@ -59,7 +62,7 @@ export interface Image {
   minusVersion?: string;
 }
 
-/** One image as it is shown: its plane of `rows` and `columns`, its limits and its stretch. */
+/** One image as it is shown: its plane of `rows` and `columns`, its limits and its stretch; `coarse`: also very small. */
 export class Tiles extends TilesApi {
   private readonly shown = new WeakMap<Numbers, NdArray<Float32Array>>();
 
@@ -69,9 +72,10 @@ export class Tiles extends TilesApi {
     side: number,
     private readonly limits: Limits,
     private readonly stretch: string,
+    coarse: boolean,
   ) {
     const tile = { width: side, height: side };
-    super(tile, getLayerSizes({ width: columns, height: rows }, tile));
+    super(tile, getLayerSizes({ width: columns, height: rows }, coarse ? COARSE : tile));
   }
 
   override get(layer: number, offset: Vector2): NdArray<Float32Array> {

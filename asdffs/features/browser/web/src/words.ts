@@ -21,6 +21,15 @@ export function tick(value: number): string {
   return Number(value.toPrecision(10)).toLocaleString('en', { maximumFractionDigits: 10 });
 }
 
+export function base(name: string): string {
+  return name.split('/').at(-1)!;
+}
+
+/** The last part of a path; all of it if others end with the same. */
+export function brief(name: string, all: string[]): string {
+  return all.some((other) => other !== name && base(other) === base(name)) ? name : base(name);
+}
+
 export function shape(lengths: readonly number[]): string {
   return lengths.length ? lengths.join(' × ') : 'one element';
 }
