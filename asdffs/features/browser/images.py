@@ -231,7 +231,7 @@ class Images:
         return np.concatenate(found)
 
     def _limits_of(self, name: str, index: tuple[int, ...], version: str) -> dict[str, tuple[float, float]]:
-        """Return what is black and white in all tiles of an image, by rule, the usual first; ``version`` of the text."""
+        """Return what is black and white in all tiles of an image, by rule, the usual first."""
         with self._session.entered():
             array = self._session.array(name)
             flags = _has_flags(array, name)
