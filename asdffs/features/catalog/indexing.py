@@ -15,7 +15,7 @@ import stat
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -67,9 +67,11 @@ class Part(NamedTuple):
     number: int
     total: int
 
-    def has(self, path: bytes) -> bool:
-        """Return whether the file at ``path`` belongs to this part."""
-        return zlib.crc32(path) % self.total == self.number - 1
+    def of(self, files: Iterable[tuple[bytes, str]]) -> dict[bytes, str]:
+        """Return path -> identity of those of ``files`` that belong to this part."""
+        if self.total == 1:
+            return dict(files)
+        return {path: identity for path, identity in files if zlib.crc32(path) % self.total == self.number - 1}
 
 
 #: All files.
@@ -105,9 +107,9 @@ def update(
     """
     begun = time.time()
     with writing(catalog.path):
-        known = {path: identity for root in roots for path, identity in catalog.known(root).items() if part.has(path)}
+        known = part.of(one for root in roots for one in catalog.known(root).items())
         walk = Walk(roots, way.remote, catalog.excluded)
-        found = dict(one for one in walk.files() if part.has(one[0]))
+        found = part.of(walk.files())
         moved = _moved(catalog, walk, known, found)
         todo = [path for path, identity in found.items() if not identity or known.get(path) != identity]
         read = unread = done = 0

@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 
 def identity_of(status: os.stat_result) -> str:
     """Return what tells one version of a file from another: device, inode, size, mtime and ctime."""
-    return _identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
 
 
 def version_of(found: Validator) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import operator
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,9 @@ from asdffs.storage.mount_table import OWN, mounts
 from asdffs.storage.urls import RemoteOptions, is_remote, parse_url
 
 logger = logging.getLogger(__name__)
+
+_NAME: Final = operator.attrgetter("name")
+_ENDINGS: Final = tuple(map(os.fsencode, FILE_ENDINGS))
 
 _FOREIGN_LINK: Final = "is a link of another user to a private file, and is left out"
 
@@ -107,13 +111,7 @@ class Walk:
             return
         folder, waiting = FileFolder(os.fsdecode(root)), [""]
         while waiting:
-            place = waiting.pop()
-            below = f"{place}/" if place else ""
-            for name, found in self._entries(folder, place):
-                if found is None:
-                    waiting.append(below + name)
-                elif stat.S_ISREG(found.st_mode):
-                    yield os.fsencode(folder.path(below + name)), identity_of(found)
+            yield from self._entries(folder, waiting.pop(), waiting)
 
     def _is_left_out(self, path: str) -> bool:
         """Return whether what is at a path is hidden or excluded."""
@@ -123,29 +121,31 @@ class Walk:
             for patterns in self._excluded
         )
 
-    def _entries(self, root: FileFolder, place: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""
+    def _entries(self, root: FileFolder, place: str, waiting: list[str]) -> Iterator[tuple[bytes, str]]:
+        """Yield path and identity of each fitting file of a directory, by name; add its directories to ``waiting``.
+
+        No link leads to a directory.
+        """
         whole = os.fsencode(root.path(place).rstrip("/"))
         try:
             # The path may lead elsewhere by now, but only names come from there: all else is asked by the descriptor.
             with root.below(place).readable() as fd, os.scandir(whole) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                found = sorted(entries, key=_NAME)
                 if not found:
                     self._empty[whole] = str(os.fstat(fd).st_dev)
                 again = self._shown_again(found, whole, fd)
                 for entry in found:
-                    name = os.fsdecode(entry.name)
-                    is_directory = entry.is_dir(follow_symlinks=False)
-                    if not is_directory and not name.lower().endswith(FILE_ENDINGS):
+                    name, is_directory = entry.name, entry.is_dir(follow_symlinks=False)
+                    if name.startswith(b".") or not (is_directory or name.lower().endswith(_ENDINGS)):
                         continue
-                    if name.startswith("."):
-                        continue
-                    if self._is_left_out(os.fsdecode(entry.path)):
+                    path = entry.path
+                    if self._excluded and self._is_left_out(os.fsdecode(path)):
                         self._vacant.discard(os.fsencode(root.directory))  # something is there
-                    elif not is_directory:
-                        yield from self._followed(name, entry.path, fd)
-                    elif entry.path not in again:
-                        yield name, None
+                    elif is_directory:
+                        if path not in again:
+                            waiting.append(os.path.join(place, os.fsdecode(name)))
+                    elif (status := self._status(name, path, fd)) is not None:
+                        yield path, identity_of(status)
         except OSError as err:
             self._miss(whole, err)
 
@@ -159,23 +159,25 @@ class Walk:
         files = {entry.path for entry in found if os.fsdecode(entry.name).lower().endswith(FILE_ENDINGS)}
         return self._own_points | {path + b".d" for path in files}
 
-    def _followed(self, name: str, path: bytes, directory: int) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield ``name``, in the directory with this descriptor, and the status of what it leads to.
+    def _status(self, name: bytes, path: bytes, directory: int) -> os.stat_result | None:
+        """Return the status of the file that ``name``, in the directory with this descriptor, is or leads to.
 
-        Another user's link to what not everybody may read is left out.
+        None for what is no file.  Another user's link to what not everybody may read is left out.
         """
         linked = False
         try:
             own = status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISREG(own.st_mode):
+                return own
             if linked := stat.S_ISLNK(own.st_mode):
                 status = os.stat(name, dir_fd=directory)
         except OSError as err:
             self._miss(path, err, linked=linked)
-            return
+            return None
         if linked and own.st_uid not in (status.st_uid, os.geteuid()) and not status.st_mode & 0o004:
             self._miss(path, PermissionError(errno.EPERM, _FOREIGN_LINK))
-        else:
-            yield name, status
+            return None
+        return status if stat.S_ISREG(status.st_mode) else None
 
     def _miss(self, place: bytes, err: OSError, *, linked: bool = False) -> None:
         """Note a place that cannot be looked at; one that vanished is not there, unless a link leads to it."""
