@@ -7,7 +7,6 @@ imported when it is run or asked for its help.  ``asdffs --help`` reads the summ
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import functools
 import os
@@ -237,7 +236,11 @@ def _summary(name: str) -> str:
             found = _SUMMARY.search(source.read())
     except FileNotFoundError:  # only compiled modules are installed
         return str(command_module(name).SUMMARY)
-    return str(ast.literal_eval(found[1])) if found else ""
+    if found is None:
+        return ""
+    import ast  # only the help of all commands needs it
+
+    return str(ast.literal_eval(found[1]))
 
 
 class _Version(argparse.Action):
