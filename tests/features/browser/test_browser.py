@@ -532,6 +532,7 @@ def seen(shown: Browser, chance: random.Random, levels: dict[tuple[int, ...], st
     box = canvas_box(shown)
     x, y = box[0] + 2 + chance.random() * (box[2] - 4), box[1] + 2 + chance.random() * (box[3] - 4)
     shown.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+    shown.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     shown.until(lambda: shown.all("#pixel[data-settled]") or shown.all(".readout.hint"))
     found = shown.all("#pixel strong")
     told = found[0].text if found else ""
