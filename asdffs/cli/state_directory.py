@@ -49,6 +49,9 @@ class StateDirectory:
     directory is a temporary one.
     """
 
+    #: The paths of the directories that this process has locked.
+    _held: Final[set[str]] = set()
+
     def __init__(self, spool: str | None = None, *, private: bool = False) -> None:
         self._elsewhere = None if spool is None else os.path.abspath(spool)
         self._private = private
@@ -77,6 +80,8 @@ class StateDirectory:
         file, identity, said = descriptor(), identity_of(descriptor()), []
         os.makedirs(state_place("open"), mode=0o700, exist_ok=True)
         for place in paths_in(state_place("open")):
+            if place in self._held:
+                continue  # an archive has many, of other files
             owner = owner_of(place)
             if owner.is_file(file, identity):
                 self._directories += filter(None, [_lock_soon(place)])
@@ -88,6 +93,7 @@ class StateDirectory:
             if known != identity:
                 _move_into(state_place("mirrors", known), state_place("mirrors", identity))
         self._directories[0].note(Owner(path, (identity,)))
+        self._held.update(directory.path for directory in self._directories)
         return said
 
     def past(self) -> list[Places]:
@@ -128,6 +134,7 @@ class StateDirectory:
         """Close the directory, and give its lock away.  What was not released stays for the next process."""
         if self._private and self.places.spool:
             shutil.rmtree(os.path.dirname(self.places.spool), ignore_errors=True)
+        self._held.difference_update(directory.path for directory in self._directories)
         for directory in self._directories:
             if self._released:
                 with contextlib.suppress(OSError):  # it stays where it is, which the next process takes as well

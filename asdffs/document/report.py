@@ -118,8 +118,8 @@ class Report:
     ``path``: of the ASDF file.  ``tell(error)`` returns the text of an error as users read it.
 
     Messages: ``error`` is that of the last refusal, empty after a successful save; ``warnings``, those about the
-    committed tree; ``recovery``, what recovery did; ``draft``, the state of the draft; ``failures``, what could not
-    be finished.
+    committed tree, once it is ``checked``; ``recovery``, what recovery did; ``draft``, the state of the draft;
+    ``failures``, what could not be finished.
 
     Absolute paths: ``conflict``, of copies kept beside the file because another program changed it; ``rejected``, of
     refused drafts, in the spool; ``history``, of trees that were committed, the oldest first; ``kept``, of copies
@@ -144,6 +144,7 @@ class Report:
         self.tell = tell
         self.error = ""
         self.warnings: tuple[str, ...] = ()
+        self.checked = False
         self.cut: tuple[str, ...] = ()
         self.strict = strict
         self.recovery = recovery
@@ -168,6 +169,7 @@ class Report:
     def note_warnings(self, warnings: tuple[str, ...]) -> None:
         """Note the warnings about the committed tree."""
         self.warnings = warnings
+        self.checked = True
         self.cut = tuple(one for one in self.cut if one in warnings)
 
     def note_cut(self, others: Container[str]) -> None:

@@ -47,7 +47,8 @@ class ServedFile:
     """A file that a mount shows.
 
     ``note``: facts about the mount for other programs: process, mount point, binding.  ``number``: the inode number
-    of its root.  ``unchecked``: whether the tree is still to be checked, by ``look_at_tree``.
+    of its root.  ``later``: check also a small tree only when ``look_at_tree`` is called, unless warnings are errors.
+    ``unchecked``: whether that is still to be done.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class ServedFile:
         note: dict[str, Any],
         *,
         number: int = ROOT_NUMBER,
+        later: bool = False,
     ) -> None:
         self.document = opened.document
         self._opened = opened
@@ -65,12 +67,13 @@ class ServedFile:
         self.vfs = Vfs(opened.document, opened.places, shown, kernel=kernel, number=number)
         self.document.note_owner({**note, "state": "serving"})
         self._version = self.document.tree.version
-        self.unchecked = self.document.tree.size > _LARGE_TREE
+        later = later and not self.document.report.strict
+        self.unchecked = later or self.document.tree.size > _LARGE_TREE
         if not self.unchecked:
             self.document.check_tree()
 
     def look_at_tree(self) -> None:
-        """Check a large tree, unless a save did; warnings go into the report.
+        """Check a tree that was not checked yet, unless a save did; warnings go into the report.
 
         A disk error here does not end the mount.
         """

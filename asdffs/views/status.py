@@ -48,7 +48,7 @@ class StatusFile(RenderedFile):
             "draft": report.draft,
             "conflict": report.conflict,
             "error": report.error,
-            "warnings": report.warnings,
+            "warnings": report.warnings if report.checked else None,
             "failures": report.failures,
             "recovery": report.recovery,
             "undo": None if document.contents.keeper is None else document.contents.keeper.facts(),

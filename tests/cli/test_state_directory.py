@@ -17,6 +17,7 @@ from support.filesystems import filesystem
 from support.mounts import environment_in, run
 from support.samples import block_bytes
 
+from asdffs.cli import state_directory
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.state_files import Owner, all_mirrors, has_state, identity_of, mirrors_of, owner_of
 
@@ -131,6 +132,23 @@ def test_a_directory_in_use_is_never_taken(tmp_path: Path, home: Path) -> None:
         made(Path(first.places.spool, "mine"))
         made(Path(second.places.log))
     assert list((home / "open").iterdir()) == []
+
+
+def test_the_notes_of_files_that_this_process_has_open_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archive opens one file after the other; those of other processes may be the same file."""
+    read = list[str]()
+    monkeypatch.setattr(state_directory, "owner_of", lambda place: read.append(place) or owner_of(place))
+    typed(made(tmp_path / "left.asdf"), "x")
+    with ExitStack() as stack:
+        for number in range(10):
+            read.clear()
+            stack.enter_context(opened(made(tmp_path / f"{number}.asdf")))
+            assert len(read) == 1, "what was left"
+    read.clear()
+    with opened(tmp_path / "0.asdf"):
+        assert len(read) == 1
 
 
 def test_a_directory_that_took_the_name_is_not_removed(tmp_path: Path, home: Path) -> None:

@@ -101,7 +101,7 @@ def _facts_of(vfs: Vfs) -> dict[str, Any]:
         "draft": report.draft,
         "conflict": report.conflict,
         "error": report.error,
-        "warnings": len(report.warnings),
+        "warnings": len(report.warnings) if report.checked else None,
         "failures": report.failures,
         "recovery": report.recovery,
     }
@@ -164,9 +164,7 @@ class ArchiveContent:
             opened.recover_edits()
             kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper, directory)
             note = {**site.note, "directory": site.mountpoint + directory, "idle": site.options.idle}
-            served = ServedFile(opened, site.options.shown, kernel, note, number=number)
+            return ServedFile(opened, site.options.shown, kernel, note, number=number, later=True)
         except BaseException:
             opened.close()
             raise
-        site.loop.post(served.look_at_tree)
-        return served

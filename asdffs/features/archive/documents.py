@@ -52,9 +52,11 @@ _TEXT: Final = 8
 _FEWEST: Final = 8
 #: A document takes about four file descriptors; half of them stay for what is in documents.
 _DESCRIPTORS: Final = 8
-#: After how many closed documents the cyclic garbage collector runs.  A document is a cycle of objects, half a MiB of
-#: them, and ``mount/daemon`` makes full collections very rare.
-_COLLECTED: Final = 32
+#: Seconds without a request after which trees are checked: a program that looks into many files does not wait for it.
+_QUIET: Final = 1.0
+#: Bytes of memory of closed documents after which the cyclic garbage collector runs; it also comes now and then.  A
+#: document is a cycle of objects, half a MiB of them, and ``mount/daemon`` makes full collections very rare.
+_CLOSED: Final = 64 << 20
 
 
 class OutsideItem(Item):
@@ -80,15 +82,17 @@ class OutsideItem(Item):
 class _Entry:
     """A document that is open, being opened or being closed.
 
-    ``users``: requests about paths in it.  ``weight``: bytes of memory that it takes, about.
+    ``users``: requests about paths in it.  ``since`` and ``used``: when it was opened, and used last.  ``weight``:
+    bytes of memory that it takes, about.
     """
 
-    __slots__ = ("gone", "lock", "opened", "used", "users", "weight")
+    __slots__ = ("gone", "lock", "opened", "since", "used", "users", "weight")
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.lock = RankedLock(scheduler, Rank.DOCUMENT)
         self.opened: ServedFile | None = None
         self.users = 0
+        self.since = time.monotonic()
         self.used = 0.0
         self.weight = 0
         self.gone = False
@@ -257,7 +261,7 @@ class OpenDocuments:
     def _may_close(entry: _Entry) -> bool:
         opened = entry.opened
         busy = opened is None or entry.users or entry.lock.taken
-        return not busy and opened is not None and not opened.unchecked and opened.vfs.is_idle
+        return not busy and opened is not None and opened.vfs.is_idle
 
     def _finish(self, directory: str, entry: _Entry) -> bool:
         """Finish a document; return whether it may be closed.
@@ -305,8 +309,12 @@ class OpenDocuments:
         now = self._signature(directory[: -len(SUFFIX)])
         if now:
             self._left[hash(directory)] = now
-        self._uncollected += 1
-        if self._uncollected >= _COLLECTED:
+        self._uncollected += entry.weight
+        if self._uncollected > _CLOSED:
+            self._collect()
+
+    def _collect(self) -> None:
+        if self._uncollected:
             self._uncollected = 0
             gc.collect()
 
@@ -331,11 +339,26 @@ class OpenDocuments:
             self._scheduler.later(self._idle / _LOOKS, self._sweep)
 
     def _sweep(self) -> None:
-        """Close the documents that were not used for a while; come again as long as some are open."""
+        """Check trees, close documents that were not used for a while; come again as long as some are open."""
         self._sweeping = False
+        self._check_trees()
         self._close_idle(lambda: True, unused_since=time.monotonic() - self._idle)
+        self._collect()
         if self._entries:
             self._sweep_later()
+
+    def _check_trees(self) -> None:
+        """Check the trees of documents in use; of those that were only looked into, when no request comes."""
+        short = min(_QUIET, self._idle / 2)
+        quiet = time.monotonic() - max((entry.used for entry in self._entries.values()), default=0) > short
+        for entry in list(self._entries.values()):
+            opened = entry.opened
+            if opened is not None and opened.unchecked and (quiet or entry.used - entry.since > short):
+                entry.users += 1  # it is not closed meanwhile
+                try:
+                    opened.look_at_tree()
+                finally:
+                    entry.users -= 1
 
 
 def number_of_directory(status: os.stat_result) -> int:

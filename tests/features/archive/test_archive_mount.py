@@ -393,19 +393,30 @@ def test_a_command_waits_until_a_document_is_closed(folder: Path) -> None:
         assert command.wait(LIMIT) == 0
 
 
-@pytest.mark.long
-def test_a_large_tree_is_checked_before_its_document_is_closed(folder: Path) -> None:
+@pytest.mark.parametrize("lines", [1, pytest.param(150_000, marks=pytest.mark.long)])
+def test_a_tree_is_checked_when_no_request_comes(folder: Path, lines: int) -> None:
     head = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
     array = b"a: !core/ndarray-1.0.0 {source: 7, datatype: int8, shape: [3]}\n"
-    (folder / "large.asdf").write_bytes(head + array + b"".join(b"k%d: 1\n" % n for n in range(150_000)) + b"...\n")
+    (folder / "c.asdf").write_bytes(head + array + b"".join(b"k%d: 1\n" % n for n in range(lines)) + b"...\n")
     with mounted(folder, *QUICK) as mount:
-        os.stat(mount.point / "large.asdf.d" / "tree.yaml")
+        os.stat(mount.point / "c.asdf.d" / "tree.yaml")
         until(lambda: documents(mount) == [])
         assert asdffs("umount", mount.point, environment=mount.environment).returncode == 0
         assert asdffs("mount", folder, mount.point, environment=mount.environment).returncode == 0
-        os.stat(mount.point / "large.asdf.d" / "tree.yaml")
+        own = mount.point / "c.asdf.d" / ".asdffs" / "status.json"
+        assert json.loads(own.read_text())["warnings"] is None, "not known yet"
         status = mount.point / ".asdffs" / "status.json"
         until(lambda: json.loads(status.read_text())["documents"][0]["warnings"] == 1)
+        assert "source" in json.loads(own.read_text())["warnings"][0]
+
+
+def test_warnings_that_are_errors_are_there_at_once(folder: Path) -> None:
+    head = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+    array = b"a: !core/ndarray-1.0.0 {source: 7, datatype: int8, shape: [3]}\n"
+    (folder / "c.asdf").write_bytes(head + array + b"...\n")
+    with mounted(folder, "-o", "strict") as mount:
+        own = mount.point / "c.asdf.d" / ".asdffs" / "status.json"
+        assert len(json.loads(own.read_text())["warnings"]) == 1
 
 
 # -- where and how it is mounted -------------------------------------------------------------

@@ -18,6 +18,7 @@ from support.samples import odd_file
 from asdffs.cli.writing import open_for_mount
 from asdffs.document.document import Document
 from asdffs.errors import CrossViewError, GoneError, NoSuchNameError, NotAsdfError, ReadOnlyError
+from asdffs.features.archive import documents
 from asdffs.features.archive.content import ArchiveStatus
 from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.features.archive.documents import OpenDocuments
@@ -104,7 +105,10 @@ def rare_collections() -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_closed_documents_leave_the_memory(root: Path, rare_collections: None) -> None:
+def test_closed_documents_leave_the_memory(
+    root: Path, rare_collections: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "_CLOSED", 32 * documents._DOCUMENT)
     for number in range(100):
         (root / f"{number}.asdf").write_bytes(odd_file())
     archive = Archive(root)
