@@ -217,7 +217,8 @@ def make_parsers(
     parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name in names:
-        summary = _summary(name)
+        own = name == wanted and name in registry.own_names("commands")
+        summary = str(command_module(name).SUMMARY) if own else _summary(name)
         command = make_parser(commands.add_parser, name, summary, "", help=summary)
         if wanted in (name, None):
             module = command_module(name)
