@@ -11,6 +11,7 @@ end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
 
 from __future__ import annotations
 
+import operator
 import re
 from array import array
 from bisect import bisect_left, bisect_right
@@ -156,6 +157,12 @@ class Entries(NamedTuple):
     offsets: array[int]
     hashes: array[int]
 
+    @property
+    def spared(self) -> int:
+        """The bytes that need not be read if the largest entry changes."""
+        sizes: list[int] = list(map(operator.sub, self.offsets[1:], self.offsets))
+        return sum(sizes) - max(sizes, default=0)
+
 
 def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | None = None) -> Entries | None:
     """Return the entries of the mapping, near the root, without which most of the tree is left out.
@@ -170,7 +177,7 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
         start, count = tape.start[row + 1], sum(1 for _ in tape.pairs(row))
         if first_key is not None:
             value = float(start == wanted)
-        elif row and count < _MANY:
+        elif row and (count < _MANY or _shares_lines(tape, row, count)):
             continue
         else:
             value = (tape.end[row] - start) * (1 - _READ_AGAIN / max(1, count))
@@ -181,6 +188,11 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
     offsets, hashes = _keys_of(tape, best)
     offsets.append(_end(tape, best))
     return Entries(in_bytes.convert(offsets), hashes)
+
+
+def _shares_lines(tape: Tape, row: int, count: int) -> bool:
+    """Return whether several of the ``count`` entries of a mapping are in a line, so that none can be left out."""
+    return tape.kind[row] != MAPPING and tape.text.count("\n", tape.start[row], tape.end[row]) < count
 
 
 def _keys_of(tape: Tape, row: int) -> tuple[array[int], array[int]]:

@@ -60,6 +60,7 @@ def check_text(
     checked: CheckedBefore | None = None,
     whole_before: Callable[[], bytes] = bytes,
     read: Callable[[bytes], Tape] | None = None,
+    last: bool = False,
 ) -> CheckedText:
     """Check a draft.
 
@@ -67,7 +68,7 @@ def check_text(
     off.  ``before``: the text that it replaces, at least its head, whose versions it may keep.  ``checked``: what is
     known of that text: entries that are the same are not read again.  ``whole_before``: returns all of that text,
     whose oddities the draft may keep.  ``read(text)``: returns the tape of the whole draft, if somebody may have it.
-    Raises ``InvalidTreeError``.
+    ``last``: no other draft follows, which would need the entries of this one.  Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
     header = _check_header(text, dialect, before)
@@ -86,7 +87,8 @@ def check_text(
     oddities = _oddities(tape, dialect, standard)
     if oddities:
         _refuse_new(oddities, whole_before(), dialect)
-    return CheckedText(header, start, tuple(arrays_of(tape, dialect)), _entries(tape, dialect), oddities)
+    entries = None if last else _entries(tape, dialect)
+    return CheckedText(header, start, tuple(arrays_of(tape, dialect)), entries, oddities)
 
 
 def read_checked(
@@ -104,6 +106,18 @@ def checked_entries(tape: Tape, dialect: Dialect, first_key: int | None = None) 
     """
     check_tree(tape, unique=True)
     return _entries(tape, dialect, first_key)
+
+
+def useful_entries(tape: Tape, dialect: Dialect) -> Entries | None:
+    """Check a tree, and return its entries; None, without a check, if these would spare less than half of the text.
+
+    Raises as ``checked_entries``.
+    """
+    entries = _entries(tape, dialect)
+    if entries is None or 2 * entries.spared < len(tape.text):
+        return None
+    check_tree(tape, unique=True)
+    return entries
 
 
 def _entries(tape: Tape, dialect: Dialect, first_key: int | None = None) -> Entries | None:

@@ -213,7 +213,7 @@ def _change(path: str, task: Task, result: Result) -> None:
         if result.edits:
             document.note_tape(values.tape)
             _record(task, path, state="begun", notes=notes)
-            document.commit_tree(new.encode())
+            document.commit_tree(new.encode(), last=True)
             document.finish()
             _record(task, path, state="done")
             result.changed = True

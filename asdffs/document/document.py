@@ -98,10 +98,11 @@ class Document(ForPrograms):
             raise
         return len(self.blocks)
 
-    def commit_tree(self, draft: bytes, *, over: int | None = None) -> None:
+    def commit_tree(self, draft: bytes, *, over: int | None = None, last: bool = False) -> None:
         """Make ``draft`` the text of the file, atomically and durably.
 
         ``over``: the version (``TreeEditor.version``) of the text on which the draft is based, if that matters.
+        ``last``: the file is closed next.
         Raises ``TreeChangedError`` if the text has another version now, ``InvalidTreeError``, or as
         ``Transaction.commit``.
         """
@@ -109,16 +110,16 @@ class Document(ForPrograms):
             if over is not None and over != self.tree.version:
                 raise TreeChangedError("the tree was changed meanwhile", path=self.path)
             self.contents.editor.flush_appended()
-            arrays = self.tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
+            arrays = self.tree.commit(draft, lambda arrays: self._refuse(draft, arrays), last=last)
             self.fit.warn(arrays)
         self.contents.reorder()
 
     def note_tape(self, tape: Tape) -> None:
-        """Check the committed tree, whose tape is ``tape``; the next commit then reads only what it changes."""
-        from asdffs.arrays.validation import checked_entries
+        """Have the next commit read only what it changes of the tree, whose tape is ``tape``, if that pays."""
+        from asdffs.arrays.validation import useful_entries
 
         try:
-            self.tree.note_entries(checked_entries(tape, self.dialect))
+            self.tree.note_entries(useful_entries(tape, self.dialect))
         except InvalidTreeError:
             return  # the commit reads the whole text, and says what is wrong
 

@@ -113,15 +113,18 @@ class TreeEditor:
         """
         self._entries = entries
 
-    def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
+    def commit(
+        self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None], *, last: bool = False
+    ) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, atomically and durably, and return the arrays of the new tree.
 
+        ``last``: as of ``check_text``.
         ``check(arrays)`` may raise to refuse the draft.  Raises ``InvalidTreeError`` if the draft is not a valid
         text, or as ``check``, ``BlockTable.check_all`` or ``Transaction.commit``.  Then the file is unchanged.
         """
         table = self._table
         new = complete_last_line(draft)
-        checked = self._checked(new)
+        checked = self._checked(new, last=last)
         check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
@@ -152,7 +155,7 @@ class TreeEditor:
         self._transaction.commit(plan, adopt)
         return checked.arrays
 
-    def _checked(self, new: bytes) -> CheckedText:
+    def _checked(self, new: bytes, *, last: bool) -> CheckedText:
         """Check ``new``, which is to be the text.  If the entries are known, only what changed is read.
 
         Raises ``InvalidTreeError``, ``OSError``.
@@ -167,7 +170,13 @@ class TreeEditor:
         with self._scheduler.waiting():
             try:
                 return check_text(
-                    new, self._dialect, had_tree=had_tree, before=head, checked=known, whole_before=again
+                    new,
+                    self._dialect,
+                    had_tree=had_tree,
+                    before=head,
+                    checked=known,
+                    whole_before=again,
+                    last=last,
                 )
             finally:
                 give_back()  # what follows needs much memory, too

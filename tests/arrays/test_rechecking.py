@@ -216,3 +216,14 @@ def test_as_the_encoded_text_says(letters: str, size: int, monkeypatch: pytest.M
     offsets = [*range(size + 1), *rng.choices(range(size + 1), k=20)]
     assert [*ByteOffsets(text).convert(offsets)] == [len(text[:offset].encode()) for offset in offsets]
     assert [ByteOffsets(text).character(len(text[:offset].encode())) for offset in offsets] == offsets
+
+
+@pytest.mark.parametrize(("between", "chosen"), [(", ", 2), (",\n  ", 300)])
+def test_entries_in_flow_style_are_known_if_they_have_lines_of_their_own(between: str, chosen: int) -> None:
+    keys = between.join(f"key{number}: {number}" for number in range(300))
+    tape = Tape(f"{HEAD}a: {{{keys}}}\nb: 1\n...\n".encode())
+    entries = rechecking.entries_of(tape, lambda tag: False)
+    assert entries is not None
+    assert len(entries.hashes) == chosen
+    useful = validation.useful_entries(tape, ASDF1)
+    assert useful == (entries if chosen == 300 else None)
