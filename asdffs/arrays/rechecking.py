@@ -192,7 +192,7 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
 
 def _shares_lines(tape: Tape, row: int, count: int) -> bool:
     """Return whether several of the ``count`` entries of a mapping are in a line, so that none can be left out."""
-    return tape.kind[row] != MAPPING and tape.text.count("\n", tape.start[row], tape.end[row]) < count
+    return tape.kind[row] != MAPPING and tape.text.count("\n", tape.start[row], tape.end[row]) < count - 1
 
 
 def _keys_of(tape: Tape, row: int) -> tuple[array[int], array[int]]:
