@@ -179,7 +179,7 @@ def _with_headers(send: Send, nonce: str) -> Send:
 
 
 async def _received(receive: Receive) -> Receive:
-    """Read the whole request, which Jupyter holds in memory anyway; return a ``receive`` that replays it."""
+    """Read the whole request, which Jupyter holds in memory anyway, and return what yields it again."""
     messages = [await receive()]
     while messages[-1].get("more_body"):
         messages.append(await receive())
@@ -242,7 +242,7 @@ def _is_abandoned(path: str) -> bool:
 class SocketListener(socket.socket):
     """A Unix socket at ``path`` that closes connections of other users at once.  Raises ``OSError``.
 
-    The socket file of a process that was killed is replaced; that of one that still listens is not.
+    It takes the place of the socket file of a killed process, but not of one that still listens.
     """
 
     def __init__(self, path: str, waiting: int) -> None:
@@ -263,9 +263,10 @@ class SocketListener(socket.socket):
             raise
 
     def close(self) -> None:
-        """Remove the socket file, and close the socket."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
+        """Remove the socket file, once: another process may have made one since; and close the socket."""
+        if self.fileno() >= 0:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)
         super().close()
 
     def accept(self) -> tuple[socket.socket, Any]:

@@ -252,8 +252,12 @@ def as_floats(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _has_flags(array: Array, name: str) -> bool:
-    """Return whether an array on this machine has flags; of one on a server, too much would have to be read."""
-    return array.dtype.kind in "bu" and not array.is_remote and bool(_FLAGS.search(name.rpartition("/")[2]))
+    """Return whether an array has flags, of which all are read.
+
+    Not one on a server, of which that is too much, and not one that itself has a mask.
+    """
+    named = array.dtype.kind in "bu" and _FLAGS.search(name.rpartition("/")[2]) is not None
+    return named and not array.is_remote and array.mask is None
 
 
 def _ends(pixels: np.ndarray[Any, Any]) -> tuple[float, float]:

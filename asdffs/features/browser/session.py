@@ -10,7 +10,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from asdffs.document.arrays.array import Array
 from asdffs.document.document import Document
@@ -18,6 +18,9 @@ from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.errors import MissingValueError, ReadOnlyError, TreeChangedError
 from asdffs.tree.lookups import Values
+
+#: The largest tree that is checked when the page asks for the facts of its file, in bytes.
+_CHECKED: Final = 1 << 20
 
 
 class Session:
@@ -33,6 +36,7 @@ class Session:
         self._history = history
         self._values: tuple[str, Values] | None = None
         self._parsing = threading.Lock()
+        self._checked = ""  # the version of the text that was checked
         self._opening = secrets.token_hex(4)  # a file that is opened again begins to count anew
 
     @contextmanager
@@ -52,8 +56,16 @@ class Session:
                 "blocks": len(document.blocks),
                 "writable": self._drafts is not None,
                 "version": self._version(),
-                "warnings": [str(warning) for warning in document.report.warnings],
+                "warnings": self._warnings(document),
             }
+
+    def _warnings(self, document: Document) -> list[str] | None:
+        """Return what a mount would warn of; None for a tree too large to be checked while others wait."""
+        version = self._version()
+        if self._checked != version and document.tree.size <= _CHECKED:
+            document.check_tree()
+            self._checked = version
+        return [*document.report.warnings] if self._checked == version else None
 
     def text(self) -> tuple[bytes, str]:
         """Return the text of the tree, and its version."""

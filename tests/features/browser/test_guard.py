@@ -65,6 +65,8 @@ def test_a_socket_that_a_killed_process_left_is_replaced(tmp_path: Path) -> None
         assert (tmp_path / "page").exists()
     assert not (tmp_path / "page").exists()
     (tmp_path / "page").write_text("a file")
+    listener.close()
+    assert (tmp_path / "page").exists(), "it is another one's"
     with pytest.raises(OSError, match="in use"):
         SocketListener(path, 4)
     assert (tmp_path / "page").read_text() == "a file"

@@ -472,6 +472,23 @@ def test_sources_lie_where_the_wcs_has_them(tables: Page, tmp_path: Path) -> Non
     assert tables.get("sources", name="data", table="dq_def").status == 400
 
 
+@pytest.mark.parametrize("count", [1, 150_000])
+def test_the_facts_have_the_warnings_of_a_mount(tmp_path: Path, count: int) -> None:
+    head = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+    wrong = b"a: !core/ndarray-1.0.0 {source: 7, datatype: int8, shape: [3]}\n"
+    lines = b"".join(b"k%d: 1\n" % number for number in range(count))
+    (tmp_path / "w.asdf").write_bytes(head + wrong + lines + b"...\n")
+    with viewed(tmp_path / "w.asdf", environment_in(tmp_path)) as page:
+        facts = page.get("facts").json
+        if count > 1:
+            assert facts["warnings"] is None, "it is not known"
+            return
+        assert facts["warnings"] == ["line 6: a: its source is 7, and the file has 0 blocks"]
+        mended = head + lines + b"...\n"
+        page.save(mended, facts["version"])
+        assert page.get("facts").json["warnings"] == []
+
+
 def test_no_flag_is_lost_in_a_coarse_tile(tmp_path: Path) -> None:
     flags = np.zeros((2100, 1300), "u4")
     places = np.random.default_rng(8).integers(0, (2100, 1300), (40, 2))

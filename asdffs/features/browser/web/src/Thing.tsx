@@ -68,7 +68,8 @@ export function FirstSight({ facts, sight, version, others }: { facts: Facts; si
           </div>
         ))}
       </dl>
-      {facts.warnings.length > 0 && (
+      {!facts.warnings && <p className="hint">The tree is too large to be checked here: <code>asdffs check</code> does.</p>}
+      {facts.warnings && facts.warnings.length > 0 && (
         <details className="notes">
           <summary>{facts.warnings.length} {facts.warnings.length === 1 ? 'note' : 'notes'} of the check</summary>
           <ul>{facts.warnings.map((one) => <li key={one}>{one}</li>)}</ul>

@@ -7,7 +7,8 @@ export interface Facts {
   blocks: number;
   writable: boolean;
   version: string;
-  warnings: string[];
+  /** Of a check of the tree; null if it is too large. */
+  warnings: string[] | null;
 }
 
 export type Kind = 'array' | 'table' | 'mapping' | 'sequence' | 'value';
