@@ -115,7 +115,7 @@ class Document(ForPrograms):
         self.contents.reorder()
 
     def note_tape(self, tape: Tape) -> None:
-        """Have the next commit read only what it changes of the tree, whose tape is ``tape``, if that pays."""
+        """Note what the next commit need not read again, if that is much.  ``tape``: that of the committed tree."""
         from asdffs.arrays.validation import useful_entries
 
         try:

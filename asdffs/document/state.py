@@ -217,12 +217,6 @@ class FileState:
         whole = self._transaction.whole
         return whole.requests() if isinstance(whole, RemoteFile) else None
 
-    @property
-    def is_distant(self) -> bool:
-        """Whether reads of some bytes need requests to a server."""
-        whole = self._transaction.whole
-        return isinstance(whole, RemoteFile) and not whole.is_here()
-
     def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:
         """Ask the server of a remote file for ``parts`` of a block at the same time, because reads of them follow.
 

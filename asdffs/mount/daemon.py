@@ -57,7 +57,7 @@ _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
 #: Read-ahead in KiB.  More makes splice fail: a pipe holds 1 MiB, and the answer has a header.
 _READ_AHEAD = 896
-#: The same if the kernel reads ahead from a server: a cutout of thirty rows reads as much again beside its rows.
+#: The same if some bytes are only on a server: each one that the kernel reads ahead is fetched from there.
 _DISTANT_READ_AHEAD = 192
 
 
@@ -87,7 +87,7 @@ class Site(NamedTuple):
 class Content(Protocol):
     """What a mount shows.  ``path``: of the file or directory.  ``places``: where its report goes.
 
-    ``is_distant``: whether bytes that no program asks for have a price.
+    ``is_distant``: whether some of its bytes are only on a server.
     """
 
     path: str
@@ -114,7 +114,8 @@ class FileContent:
     def __init__(self, opened: OpenedFile, site: Site) -> None:
         self.path = opened.document.path
         self.places = opened.places
-        self.is_distant = opened.document.is_distant
+        remote = opened.document.requests()
+        self.is_distant = remote is not None and not remote["whole"]
         opened.document.report.mount = lambda: {**site.facts, "counters": self.counters()}
         kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
         self._served = ServedFile(opened, site.options.shown, kernel, site.note)
@@ -187,7 +188,7 @@ def serve(
         _reserve_report(content.places.report)
 
     def started() -> None:
-        _raise_read_ahead(site.mountpoint, _DISTANT_READ_AHEAD if content.is_distant else _READ_AHEAD)
+        _set_read_ahead(site.mountpoint, _DISTANT_READ_AHEAD if content.is_distant else _READ_AHEAD)
         ready()
         content.start()
         watchdogs.append(_watched(site))
@@ -317,7 +318,7 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _raise_read_ahead(mountpoint: str, kibibytes: int) -> None:
+def _set_read_ahead(mountpoint: str, kibibytes: int) -> None:
     """Set the read-ahead of the kernel.  Only root may; for others its default stays, which is only slower."""
     mount = topmost(mountpoint)
     if mount is None:

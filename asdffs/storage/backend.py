@@ -179,11 +179,7 @@ class RemoteFile(abc.ABC):
 
     @abc.abstractmethod
     def requests(self) -> dict[str, Any]:
-        """Return what the requests were so far, as JSON has it."""
-
-    @abc.abstractmethod
-    def is_here(self) -> bool:
-        """Return whether no read needs a request any more."""
+        """Return what the requests were so far, as JSON has it; ``whole``: whether no read needs another one."""
 
     @abc.abstractmethod
     def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:

@@ -52,7 +52,7 @@ _TEXT: Final = 8
 _FEWEST: Final = 8
 #: A document takes about four file descriptors; half of them stay for what is in documents.
 _DESCRIPTORS: Final = 8
-#: Seconds without a request after which trees are checked: a program that looks into many files does not wait for it.
+#: Seconds without a request after which trees are checked.  So a program that looks into many files does not wait.
 _QUIET: Final = 1.0
 #: Bytes of memory of closed documents after which the cyclic garbage collector runs; it also comes now and then.  A
 #: document is a cycle of objects, half a MiB of them, and ``mount/daemon`` makes full collections very rare.
@@ -132,6 +132,7 @@ class OpenDocuments:
         self._weight = 0
         self._sweeping = False
         self._uncollected = 0
+        self._used = 0.0  # when any document was used last
 
     # -- which document ---------------------------------------------------------
 
@@ -175,7 +176,7 @@ class OpenDocuments:
     def _vfs_of(self, directory: str, entry: _Entry) -> Vfs:
         vfs = (entry.opened or self._open(directory, entry)).vfs
         self._entries.move_to_end(directory)
-        entry.used = time.monotonic()
+        entry.used = self._used = time.monotonic()
         vfs.foreign.look()
         if vfs.is_idle and vfs.document.foreign() is Foreign.REMOVED and not vfs.document.pending:
             raise NoSuchNameError("the file was removed", path=directory)
@@ -350,9 +351,8 @@ class OpenDocuments:
     def _check_trees(self) -> None:
         """Check the trees of documents in use; of those that were only looked into, when no request comes."""
         short = min(_QUIET, self._idle / 2)
-        quiet = time.monotonic() - max((entry.used for entry in self._entries.values()), default=0) > short
         for entry in list(self._entries.values()):
-            opened = entry.opened
+            opened, quiet = entry.opened, time.monotonic() - self._used > short
             if opened is not None and opened.unchecked and (quiet or entry.used - entry.since > short):
                 entry.users += 1  # it is not closed meanwhile
                 try:

@@ -162,7 +162,7 @@ class Walk:
     def _status(self, name: bytes, path: bytes, directory: int) -> os.stat_result | None:
         """Return the status of the file that ``name``, in the directory with this descriptor, is or leads to.
 
-        None for what is no file.  Another user's link to what not everybody may read is left out.
+        Return None if it is no file, or another user's link to what not everybody may read.
         """
         linked = False
         try:

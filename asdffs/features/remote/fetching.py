@@ -2,9 +2,9 @@
 
 * Pages that are in the cache need no request.  Missing runs that lie close together become one request; a long one is
   cut into parts that are fetched at the same time.
-* Reads that follow each other are a *stream*: what comes next is fetched before it is asked for.  That is little as
-  long as it may be a cutout, and then a window that doubles with each read, and more if reads still have to wait.
-  Other reads fetch what they ask for, in pages.
+* Reads that follow each other are a *stream*: what comes next is fetched before it is asked for.  A short stream,
+  which may be a cutout, fetches little ahead.  The window of a longer one doubles with each read, and grows further
+  if reads still have to wait.  Other reads fetch what they ask for, in pages.
 * A failed request is made again, later and later, until ``timeout`` has passed.
 * Every answer is compared with the version that was opened.  A difference is final: nothing is read any more.
 
@@ -41,12 +41,13 @@ logger = logging.getLogger(__name__)
 _NEAR: Final = 128 << 10
 #: The largest request, in bytes.
 _PART: Final = 2 << 20
-#: A stream of fewer bytes may be a cutout, such as thirty rows of a detector; what it fetches ahead, too, is fewer.
+#: A stream of fewer bytes may be a cutout, such as thirty rows of a detector.
 _LONG: Final = 1 << 20
+#: A short stream fetches ahead up to so many bytes from its start.
 _CUTOUT: Final = 768 << 10
-#: The first window of a longer stream, in bytes; the largest; and that of a stream whose reader still has to wait
-#: then, because the server is fast, but far away.
+#: The first window of a longer stream, in bytes.
 _FIRST_WINDOW: Final = 2 << 20
+#: The largest window, and that of a stream whose reader still has to wait: the server is fast, but far away.
 _LARGEST_WINDOW: Final = 16 << 20
 _WIDEST_WINDOW: Final = 64 << 20
 #: A read continues a stream if it begins at most so many bytes before or after its end.

@@ -95,11 +95,8 @@ class RemoteBackend(RemoteFile):
 
     def requests(self) -> dict[str, Any]:
         """See ``RemoteFile``."""
-        return {**self.counters.facts(), "cached": self._cache.held}
-
-    def is_here(self) -> bool:
-        """See ``RemoteFile``."""
-        return self._whole
+        whole = self._cache.has(0, self.validator.size)
+        return {**self.counters.facts(), "cached": self._cache.held, "whole": whole}
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``ReadBackend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""
