@@ -1,4 +1,4 @@
-"""Draws the throughput of mounts relative to bindfs, and the bytes of a mount and an edit as files grow."""
+"""Draws the throughput of mounts relative to bindfs, and how time and memory of operations grow with their files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-OUT = Path(__file__).parents[1] / "docs/performance.svg"
+DOCS = Path(__file__).parents[1] / "docs"
 RATES = (
     "read cold, MiB/s",
     "read again, MiB/s",
@@ -17,7 +17,12 @@ RATES = (
     "ls -l of 10,000, /s",
 )
 PEERS = ("bindfs", "ratarmount", "mfusepy", "fusepy")
-FILES = ("1 MB", "1 GB", "100 GB", "1,000 blocks", "100,000 blocks")
+#: What grows -> its label.
+AXES = {"bytes": "bytes in one block", "blocks": "blocks", "arrays": "arrays", "files": "files"}
+STYLES = {
+    "mount": "C0o-", "info": "C1o-", "get": "C2o-", "set": "C3o-", "save that grows": "C3s--", "read": "C4o-",
+    "write": "C4s--", "repack": "C5o-", "explode": "C6o-", "page outline": "C7o-", "index": "C8o-", "find": "C9o-",
+}  # fmt: skip
 
 
 def medians(section: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -40,20 +45,28 @@ def draw_rates(axes: Any, found: dict[str, dict[str, float]]) -> None:
     axes.legend(fontsize=7)
 
 
-def draw_costs(axes: Any, found: dict[str, dict[str, float]]) -> None:
-    """Draw the KiB read by a mount and written by an edit against the size of the file."""
-    for label, row in (("mount: KiB read", "mounted {}: KiB read"), ("edit: KiB written", "edit in {}: KiB written")):
-        axes.plot(FILES, [found[row.format(name)]["mfusepy"] for name in FILES], marker="o", label=label)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_ylabel("KiB")
-    axes.tick_params(axis="x", labelsize=7)
-    axes.legend(fontsize=7)
+def draw_slopes(figure: Any, found: dict[str, dict[str, float]]) -> None:
+    """Draw the time (above) and the memory (below) of the operations against each size."""
+    panels = figure.subplots(2, len(AXES), sharey="row")
+    for column, (axis, label) in enumerate(AXES.items()):
+        for panel, unit in zip(panels[:, column], ("s", "MiB"), strict=True):
+            for operation, style in STYLES.items():
+                if medians := found.get(f"{operation} by {axis}, {unit}"):
+                    sizes = [int(size.replace(",", "")) for size in medians]
+                    panel.plot(sizes, list(medians.values()), style, markersize=3, linewidth=1, label=operation)
+            panel.set_xscale("log")
+            panel.set_yscale("log")
+            panel.yaxis.set_major_formatter("{x:g}")
+            panel.tick_params(labelsize=7)
+        panels[0, column].legend(fontsize=6)
+        panels[1, column].set_xlabel(label, fontsize=8)
+    panels[0, 0].set_ylabel("seconds", fontsize=8)
+    panels[1, 0].set_ylabel("MiB", fontsize=8)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figures", help="output of 'scripts/bench --json transfer costs'")
+    parser.add_argument("figures", help="output of 'scripts/bench --json transfer slopes', or of one of them")
     found = json.loads(Path(parser.parse_args().figures).read_text())
     import matplotlib as mpl
 
@@ -62,14 +75,20 @@ def main() -> None:
     mpl.rcParams["svg.hashsalt"] = "asdffs"  # same figures, same file
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
-    draw_rates(left, medians(found["transfer"]))
-    draw_costs(right, medians(found["costs"]))
-    left.set_title("throughput relative to bindfs", fontsize=9)
-    right.set_title("cost of a mount and an edit as files grow", fontsize=9)
+    if "transfer" in found:
+        figure, axes = pyplot.subplots(figsize=(7, 3.6))
+        draw_rates(axes, medians(found["transfer"]))
+        _save(figure, "performance.svg")
+    if "slopes" in found:
+        figure = pyplot.figure(figsize=(11, 6))
+        draw_slopes(figure, medians(found["slopes"]))
+        _save(figure, "slopes.svg")
+
+
+def _save(figure: Any, name: str) -> None:
     figure.tight_layout()
-    figure.savefig(OUT, metadata={"Date": None})
-    print(OUT)
+    figure.savefig(DOCS / name, metadata={"Date": None})
+    print(DOCS / name)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ SECTIONS = {
     "pieces": "read the end of a compressed block, compared with the whole block and the asdf library",
     "commands": "explode, implode, repack and others, compared with cp and asdftool",
     "daf": "pack, read and change FilesDaf stores, compared with directories",
-    "costs": "bytes and seconds for a mount and an edit as files grow",
+    "slopes": "time and memory of twelve operations as bytes, blocks, arrays and files grow",
     "views": "read an array as .npy, and list many arrays",
     "remote": "read a file on a slow web server, compared with asdf over fsspec, rclone mount and obstore",
     "dask": "sum many files on dask, compared with dask over asdf and fsspec",
