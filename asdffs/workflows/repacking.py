@@ -94,18 +94,46 @@ def _storing(document: Document, number: int, arrays: Iterable[Ndarray], piece: 
     return Storing("none") if kinds <= _INTEGERS | _FLOATS else None
 
 
-def _row(array: Ndarray, size: int) -> int:
-    """Return the bytes of a row: what lies behind each other along the last axis; 1 if that is not known."""
+def _row(array: Ndarray, size: int) -> tuple[int, tuple[int, ...]]:
+    """Return the bytes of a row, what lies behind each other along the last axis, and the lengths of the other axes.
+
+    1 and nothing if that is not known.  An array of one axis has rows of one element.
+    """
     shape = array.shape_in(size)
-    if not shape or len(shape) < 2 or array.strides is not None or array.offset:
-        return 1
-    return max(1, shape[-1] * (item_size(array.datatype) or 1))
+    if not shape or array.strides is not None or array.offset:
+        return 1, ()
+    outer, last = (shape[:-1], shape[-1]) if len(shape) > 1 else (shape, 1)
+    return max(1, last * (item_size(array.datatype) or 1)), tuple(outer)
 
 
-def _piece_of_rows(rows: list[int], piece: int) -> int:
-    """Return the multiple of the longest row that is next to ``piece`` bytes from below, or one row."""
-    row = max((row for row in rows if row <= _LARGEST_ROW), default=1)
-    return max(row, piece // row * row)
+def _piece_of_rows(found: list[tuple[int, tuple[int, ...]]], piece: int) -> int:
+    """Return the multiple of the longest row that is next to ``piece`` bytes from below, or one row.
+
+    The pieces of a single array divide it evenly, if that takes half as much or twice as much.
+    """
+    row, outer = max((one for one in found if one[0] <= _LARGEST_ROW), default=(1, ()))
+    rows = max(1, piece // row)
+    return row * (_even_rows(outer, rows) if len(found) == 1 else rows)
+
+
+def _even_rows(lengths: tuple[int, ...], wanted: int) -> int:
+    """Return about ``wanted`` rows of an array with these lengths, such that no piece is longer or shorter.
+
+    Then each piece is a chunk of Zarr (``asdffs refs``).  Only the last piece is shorter if no number fits.
+    """
+    together = 1
+    for axis, length in reversed(list(enumerate(lengths))):
+        if wanted < together * length:
+            fitting = [n * together for n in _divisors(length) if wanted <= 2 * n * together <= 4 * wanted]
+            best = max((n for n in fitting if n <= wanted), default=min(fitting, default=0))
+            return best or (max(1, wanted // together) * together if axis == 0 else wanted)
+        together *= length
+    return max(1, together) if lengths else wanted
+
+
+def _divisors(length: int) -> set[int]:
+    low = [number for number in range(1, math.isqrt(length) + 1) if not length % number]
+    return {*low, *(length // number for number in low)}
 
 
 #: The value of ``compression`` that keeps the compression of each block.

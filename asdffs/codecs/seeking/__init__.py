@@ -75,6 +75,17 @@ class Countable(Seeker, Protocol):
         """
 
 
+@runtime_checkable
+class Pieced(Seeker, Protocol):
+    """A seeker that can tell where all pieces of a block are without decoding it."""
+
+    def pieces(self, size: int) -> Iterator[Slot]:
+        """Yield all pieces of ``size`` bytes of content in order, also the smallest.
+
+        Raises ``ValueError`` if the bytes are damaged, or as ``Source.read_at``.
+        """
+
+
 class Slot(NamedTuple):
     """The stored bytes ``[place, place + length)`` of a block, which decode to its content ``[start, stop)``."""
 
@@ -193,6 +204,17 @@ class Chained:
                 return max(1, len(self._starts) - 1)
             self._step()
         return None
+
+    def pieces(self, size: int) -> Iterator[Slot]:
+        """See ``Pieced``."""
+        start = place = 0
+        while (measured := self._measure(place)) is not None:
+            slot = Slot(start, start + measured[0], place, measured[1] - place)
+            start, place = slot.stop, measured[1]
+            if slot.start < slot.stop:
+                yield slot
+                if self._guesses is not None:
+                    self._guesses.look_ahead(place, slot.length, -(-(size - start) // measured[0]))
 
     def learn(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Take over where pieces begin, in the content and in the stored bytes, from a table of the block.

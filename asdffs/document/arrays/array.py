@@ -246,17 +246,18 @@ class Array:
         return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
 
     @serialized
-    def stored(self) -> Location:
+    def stored(self, *, pieces: int = 0) -> Location:
         """Return where the elements are in the file, if they can be read there as they are.
 
-        Raises ``NotPermittedError`` with the reason if they cannot: they are compressed, for example.
+        ``pieces``: also in which pieces of a compressed block, if it has so many or fewer.  Raises
+        ``NotPermittedError`` with the reason if they cannot be read there.
         """
         self._current()  # raises if there is no such array any more
-        return self._stored()
+        return self._stored(pieces)
 
-    def _stored(self) -> Location:
+    def _stored(self, pieces: int = 0) -> Location:
         with array_errors(self.branch.line):
-            return location_of(self._file, self.branch)
+            return location_of(self._file, self.branch, pieces=pieces)
 
     @serialized
     def reference(self) -> ArrayReference:

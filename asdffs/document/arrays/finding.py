@@ -15,8 +15,8 @@ Implements the schema core/ndarray: source, shape, strides, offset, datatype, da
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.datatypes import descr_of
@@ -31,6 +31,9 @@ from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.format.container import Region
+
+if TYPE_CHECKING:
+    from asdffs.codecs.seeking import Slot
 
 #: ``zero`` of the unsigned integers in FITS: the smallest number of the signed ones, without its sign.
 _UNSIGNED: Final = {"int16": ("uint16", 1 << 15), "int32": ("uint32", 1 << 31)}
@@ -85,6 +88,9 @@ class Location(NamedTuple):
     ``offset``: of element 0, ``strides``: between elements, both in bytes.  ``descr``: numpy's description of the
     stored elements.  ``zero`` is to be added to them, which gives elements of ``made``; ``made`` is empty if there is
     nothing to add.  ``version``: what tells this version of the file from another (``FileState.validators``).
+
+    Elements of a compressed block have the name of its ``compression``.  Their ``offset`` and the ``start`` and
+    ``stop`` of ``pieces`` count in the decoded content, the ``place`` of a piece in the file.
     """
 
     path: str
@@ -95,11 +101,14 @@ class Location(NamedTuple):
     version: Mapping[str, int | str]
     zero: int = 0
     made: str = ""
+    compression: str = ""
+    pieces: Sequence[Slot] = ()
 
 
-def location_of(file: FileState, branch: Branch) -> Location:
+def location_of(file: FileState, branch: Branch, *, pieces: int = 0) -> Location:
     """Return where the elements of the array at ``branch`` are.
 
+    ``pieces``: the most pieces of a compressed block; 0 if only elements that can be read as they are are wanted.
     Raises ``NotPermittedError`` with the reason if they are nowhere as such, and otherwise as ``elements_of``.
     """
     array = branch.array
@@ -111,19 +120,28 @@ def location_of(file: FileState, branch: Branch) -> Location:
     if region is not None:
         return _in_region(file, array, region)
     if isinstance(array.source, str):
-        return _in_block(source_file(file, array.source), array._replace(source=0))
-    return _in_block(file, array)
+        return _in_block(source_file(file, array.source), array._replace(source=0), pieces)
+    return _in_block(file, array, pieces)
 
 
-def _in_block(file: FileState, array: Ndarray) -> Location:
+def _in_block(file: FileState, array: Ndarray, pieces: int) -> Location:
     number = block_of(len(file.table), array)
-    if file.table.header(number).compressed:
-        raise NotPermittedError(f"block {number} is compressed ({file.contents.codecs.name(number)})")
+    compressed, name = file.table.header(number).compressed, file.contents.codecs.name(number)
+    if compressed and not pieces:
+        raise NotPermittedError(f"block {number} is compressed ({name})")
     where = place(file, array)
-    start = 0 if file.embedded is None else file.embedded.start
-    offset = start + file.contents.stored_stretch(number).offset + where.offset
     descr = descr_of(array.datatype, array.byteorder)
-    return Location(file.location, offset, where.shape, where.strides, descr, file.validators())
+    start = 0 if file.embedded is None else file.embedded.start
+    start += file.contents.stored_stretch(number).offset
+    offset = where.offset if compressed else start + where.offset
+    found = Location(file.location, offset, where.shape, where.strides, descr, file.validators())
+    if not compressed:
+        return found
+    slots = file.contents.compressed.pieces(number, pieces)
+    if slots is None:
+        raise NotPermittedError(f"block {number} is stored in more than {pieces} pieces")
+    moved = [slot._replace(place=start + slot.place) for slot in slots]
+    return found._replace(compression=name, pieces=moved)
 
 
 def _in_region(file: FileState, array: Ndarray, region: Region) -> Location:

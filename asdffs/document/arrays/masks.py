@@ -96,7 +96,7 @@ class Mask(Array):
         """No units, because a mask has none."""
         return {}
 
-    def _stored(self) -> Location:
+    def _stored(self, pieces: int = 0) -> Location:
         raise NotPermittedError("the tree states it as a value")
 
     @serialized

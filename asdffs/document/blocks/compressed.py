@@ -6,6 +6,7 @@ Written content stays in the spool until ``committing`` encodes it.  The caller 
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +21,7 @@ from asdffs.errors import DamagedBlockError
 from asdffs.scheduling import Scheduler
 
 if TYPE_CHECKING:  # most files have no compressed block
-    from asdffs.codecs.seeking import Seeker
+    from asdffs.codecs.seeking import Seeker, Slot
     from asdffs.document.blocks.decoding import DecodedBlock
 
 logger = logging.getLogger(__name__)
@@ -177,6 +178,24 @@ class CompressedBlocks:
                 return seeker.count_pieces() if isinstance(seeker, Countable) else None
         except (DamagedBlockError, ValueError):
             return None
+
+    def pieces(self, number: int, most: int) -> list[Slot] | None:
+        """Return where the pieces of the stored block are that can be decoded one by one; None if more than ``most``.
+
+        Of a remote file, each may be a request.  Raises ``DamagedBlockError``, or as ``read_stored``.
+        """
+        from asdffs.codecs.seeking import Pieced, Slot
+
+        header = self._table.header(number)
+        try:
+            seeker = self._seeker(number)[1]
+            if not isinstance(seeker, Pieced):
+                return [Slot(0, header.data_size, 0, header.used_size)]
+            with self._scheduler.waiting():
+                found = list(itertools.islice(seeker.pieces(header.data_size), most + 1))
+        except ValueError as err:
+            raise DamagedBlockError(f"its compressed bytes are damaged: {err}", block=number) from err
+        return found if len(found) <= most else None
 
     def forget(self, number: int) -> None:
         """Drop the decoded block: it was stored in another way, or removed."""
