@@ -37,6 +37,10 @@ _PLACES = {
 }
 
 
+#: What features have for programs: a name -> its feature, which has an attribute of this name, or is it.
+_OF_FEATURES = {"daf": "daf", "AsdfParser": "datasets"}
+
+
 def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r") -> Document:  # noqa: A001
     """Open an ASDF file, and return its ``Document``.  Use it in a ``with`` statement.
 
@@ -106,12 +110,12 @@ def _path(place: str | os.PathLike[str]) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "daf":
+    if name in _OF_FEATURES:
         from asdffs import registry
 
-        if (daf := registry.feature("daf")) is not None:
-            return daf
-        raise AttributeError("asdffs.daf is a feature that this installation does not have")
+        if (feature := registry.feature(_OF_FEATURES[name])) is not None:
+            return feature if name == _OF_FEATURES[name] else getattr(feature, name)
+        raise AttributeError(f"asdffs.{name} is of a feature that this installation does not have")
     if name in _PLACES:
         import importlib
 

@@ -11,8 +11,20 @@ from support.pages import NewFile, Runner, Session, Step, can_run, matches, part
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ["README", "tutorial", "howto", "python", "daf", "comparison", "contributing", "catalog", "cloud", "xarray"]
-PAGES += ["view", "conditions", "operating"]
+PAGES = [
+    "README",
+    "tutorial",
+    "howto",
+    "python",
+    "daf",
+    "comparison",
+    "contributing",
+    "catalog",
+    "cloud",
+    "xarray",
+    "virtualizarr",
+]
+PAGES += ["view", "conditions", "operating", "virtualizarr"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -22,7 +34,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 def test_examples(tmp_path: Path, name: str) -> None:
     runner = Runner(tmp_path)
     count = skipped = 0
-    if name == "xarray":
+    if name in ("xarray", "virtualizarr"):
         pytest.importorskip("zarr", reason="zarr is not installed: pip install '.[test-zarr]'")
     try:
         if name == "README":

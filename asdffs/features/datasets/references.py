@@ -6,7 +6,7 @@ version is among the attributes (``FILES``); ``changed_files`` compares it.
 
 A stored array is cut into chunks that are contiguous in the file.  Readers of Zarr refuse a short last chunk, so the
 lengths of a chunk divide those of the array.  Within a chunk the elements have C order, because not all readers of
-references know another one.
+references know another one.  The pieces of a compressed block are its chunks (``pieces``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from asdffs.document.arrays.finding import Location
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotAsdfError, NotPermittedError, UsageError, reason_of
 from asdffs.features.datasets.metadata import for_json
+from asdffs.features.datasets.pieces import Pieces, pieces_of
 from asdffs.features.datasets.variables import Dataset, Variable, describe
 from asdffs.features.datasets.zarr_metadata import ArrayFacts, ZarrFormat, check_dtype
 from asdffs.storage.urls import is_remote, parse_url
@@ -53,7 +54,7 @@ class _Part:
 
     facts: ArrayFacts
     stored: Location
-    grid: Grid
+    grid: Grid | Pieces
     masked: bool
 
 
@@ -131,12 +132,16 @@ def _part(found: Dataset, one: Variable) -> _Part | None:
         raise NotPermittedError("its elements are records")
     if wrong := next((sign for sign in _SEPARATORS if sign in one.name), ""):
         raise NotPermittedError(f"its name has a {_SEPARATORS[wrong]}")
-    stored = one.array.stored()
+    stored = one.array.stored(pieces=_MOST)
     dtype = np.dtype(stored.descr)
     check_dtype(dtype)
-    grid = grid_of(stored.shape, stored.strides, dtype.itemsize)
     made = np.dtype(stored.made) if stored.made else None
     zarr = (one.axes, one.attributes, made, stored.zero, _missing(found, one))
+    if stored.compression:
+        pieces = pieces_of(stored, dtype.itemsize)
+        facts = ArrayFacts(stored.shape, pieces.chunk, dtype, *zarr, pieces.codec, pieces.padded)
+        return _Part(facts, stored, pieces, bool(one.mask))
+    grid = grid_of(stored.shape, stored.strides, dtype.itemsize, stored.offset)
     return _Part(ArrayFacts(stored.shape, grid.chunk, dtype, *zarr), stored, grid, bool(one.mask))
 
 
@@ -216,16 +221,15 @@ def _facts(parts: list[_Part]) -> ArrayFacts:
 def _places(parts: list[_Part]) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
     """Yield the index of each chunk, and its URL, offset and length in bytes."""
     for number, part in enumerate(parts):
-        length = part.facts.dtype.itemsize * math.prod(part.grid.chunk)
         url = url_of(part.stored.path)
-        for index, offset in part.grid.chunks():
-            yield ((number, *index) if len(parts) > 1 else index), [url, part.stored.offset + offset, length]
+        for index, offset, length in part.grid.chunks():
+            yield ((number, *index) if len(parts) > 1 else index), [url, offset, length]
 
 
 def url_of(path: str) -> str:
     """Return the URL of a file, local or remote.  Raises ``UsageError`` if it may be secret."""
     if not is_remote(path):
-        return f"{LOCAL}{path}"
+        return f"{LOCAL}{path}" if path.startswith("/") else path  # a program's own store may have any scheme
     url = parse_url(path)
     if url.text != url.shown:
         raise UsageError("references keep no URL with a query or a user, which may be secret", path=url.shown)
@@ -233,29 +237,35 @@ def url_of(path: str) -> str:
 
 
 class Grid(NamedTuple):
-    """Chunks with the lengths ``chunk`` of an array with the lengths ``shape``.  ``strides`` are in bytes."""
+    """Chunks with the lengths ``chunk`` of an array with the lengths ``shape``.
+
+    ``strides``, ``item``, the size of an element, and ``start``, the offset of element 0 in the file, are in bytes.
+    """
 
     shape: tuple[int, ...]
     chunk: tuple[int, ...]
     strides: tuple[int, ...]
+    item: int
+    start: int
 
-    def chunks(self) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Yield the index of each chunk, and its offset from element 0 in bytes."""
+    def chunks(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """Yield the index of each chunk, and the offset in the file and the length of its bytes."""
         if 0 in self.shape:
             return
+        size = self.item * math.prod(self.chunk)
         counts = [length // part for length, part in zip(self.shape, self.chunk, strict=True)]
         steps = [part * stride for part, stride in zip(self.chunk, self.strides, strict=True)]
         for index in itertools.product(*map(range, counts)):
-            yield index, sum(number * step for number, step in zip(index, steps, strict=True))
+            yield index, self.start + sum(n * step for n, step in zip(index, steps, strict=True)), size
 
 
-def grid_of(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> Grid:
-    """Return the chunks of an array.  ``strides`` and ``item``, the size of an element, are in bytes.
+def grid_of(shape: tuple[int, ...], strides: tuple[int, ...], item: int, start: int = 0) -> Grid:
+    """Return the chunks of an array.  See ``Grid``.
 
     Raises ``NotPermittedError`` if the elements do not lie together, or if there were too many chunks.
     """
     if 0 in shape:
-        return Grid(shape, tuple(max(1, length) for length in shape), strides)
+        return Grid(shape, tuple(max(1, length) for length in shape), strides, item, start)
     together = max(_candidates(shape, strides, item), key=math.prod)
     if math.prod(together) == 1 < math.prod(shape):
         raise NotPermittedError("its elements do not lie together")
@@ -263,7 +273,7 @@ def grid_of(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> Grid
     count = math.prod(length // part for length, part in zip(shape, chunk, strict=True))
     if count > _MOST:
         raise NotPermittedError(f"it lies in {count} places; references have room for {_MOST}")
-    return Grid(shape, chunk, strides)
+    return Grid(shape, chunk, strides, item, start)
 
 
 def _candidates(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> Iterator[tuple[int, ...]]:

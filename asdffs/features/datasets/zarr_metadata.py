@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _DATATYPES: Final = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _AXES: Final = "_ARRAY_DIMENSIONS"
 _FILL: Final = "_FillValue"
+#: The codec for short last chunks (``padding``).
+_PAD: Final = "asdffs_pad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class ArrayFacts:
     """An array for Zarr.
 
     ``dtype``: of the stored elements.  If ``made`` is given, it is the dtype of the values, which are the stored
-    elements plus ``zero``.  ``missing``: the value of missing integers, None if none are missing.
+    elements plus ``zero``.  ``missing``: the value of missing integers, None if none are missing.  ``codec``: that of
+    compressed chunks, as numcodecs describes it.  ``padded``: the bytes of a chunk if the last one has fewer, else 0.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +36,8 @@ class ArrayFacts:
     made: np.dtype[Any] | None = None
     zero: int = 0
     missing: int | None = None
+    codec: Mapping[str, Any] | None = None
+    padded: int = 0
 
 
 class Zarr2:
@@ -52,8 +57,8 @@ class Zarr2:
             "chunks": array.chunk,
             "dtype": shown,
             "order": "C",
-            "compressor": None,
-            "filters": [_added(array) | {"id": "fixedscaleoffset"}] if array.made else None,
+            "compressor": array.codec,
+            "filters": _filters(array) or None,
             "fill_value": array.missing,
         }
         attributes = {**array.attributes, _AXES: array.axes, **_filled(array)}
@@ -79,6 +84,7 @@ class Zarr3:
         if array.dtype.itemsize > 1:
             ends["configuration"] = {"endian": order}
         added = [{"name": "numcodecs.fixedscaleoffset", "configuration": _added(array)}] if array.made else []
+        pad = [{"name": f"numcodecs.{_PAD}", "configuration": {"size": array.padded}}] if array.padded else []
         metadata = {
             "zarr_format": 3,
             "node_type": "array",
@@ -87,7 +93,7 @@ class Zarr3:
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": array.chunk}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": _zero(array.dtype),
-            "codecs": [*added, ends],
+            "codecs": [*added, ends, *pad, *_compressed(array)],
             "attributes": {**array.attributes, **_filled(array)},
             "dimension_names": array.axes,
         }
@@ -128,6 +134,22 @@ def _zero(dtype: np.dtype[Any]) -> Any:
 def _added(array: ArrayFacts) -> dict[str, Any]:
     """Return the settings of the codec of numcodecs that adds ``zero``."""
     return {"scale": 1, "offset": array.zero, "dtype": (array.made or array.dtype).str, "astype": array.dtype.str}
+
+
+def _filters(array: ArrayFacts) -> list[dict[str, Any]]:
+    """Return the filters of Zarr 2, in the order in which a writer would use them."""
+    added = [_added(array) | {"id": "fixedscaleoffset"}] if array.made else []
+    return [*added, {"id": _PAD, "size": array.padded}] if array.padded else added
+
+
+def _compressed(array: ArrayFacts) -> list[dict[str, Any]]:
+    """Return the codec of compressed chunks for Zarr 3, which has one of numcodecs's in its standard."""
+    if array.codec is None:
+        return []
+    if array.codec["id"] == "zstd":
+        return [{"name": "zstd", "configuration": {"level": array.codec["level"], "checksum": False}}]
+    settings = {name: value for name, value in array.codec.items() if name != "id"}
+    return [{"name": f"numcodecs.{array.codec['id']}", "configuration": settings}]
 
 
 def _filled(array: ArrayFacts) -> dict[str, Any]:

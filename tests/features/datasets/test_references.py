@@ -64,13 +64,13 @@ def by_virtualizarr(path: Path, left_out: tuple[str, ...] = ()) -> xr.Dataset:
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.filterwarnings("ignore:.*Numcodecs:UserWarning")
 def test_every_kind_of_array(tmp_path: Path, zarr_format: int) -> None:
     write_all_kinds(tmp_path / "kinds.asdf")
     refs = references(tmp_path / "kinds.asdf", zarr_format=zarr_format)
     reasons = {
         "its elements do not lie together",
         "its elements are records",
-        "block 34 is compressed (zlib)",
         "its elements are in the text of the tree",
         "its name has a slash",
     }
@@ -95,7 +95,8 @@ def test_virtualizarr(tmp_path: Path) -> None:
     write_fits(tmp_path / "cal.fits")
     for name in ("kinds.asdf", "cal.fits"):
         (tmp_path / "refs.json").write_text(json.dumps(references(tmp_path / name)))
-        found = by_virtualizarr(tmp_path / "refs.json", ("rank0",))  # it reads no array without axes
+        # it reads no array without axes, and before version 2.7 none that is compressed
+        found = by_virtualizarr(tmp_path / "refs.json", ("rank0", "packed"))
         expected = xr.open_dataset(tmp_path / name, engine="asdffs", mask_and_scale=False)
         assert len(found.variables) > 2
         for variable, array in found.variables.items():
@@ -206,10 +207,10 @@ def test_the_command(tmp_path: Path) -> None:
     found = by_fsspec(json.loads(done.out))
     assert {*found} == {"a"}
     assert found.attrs["n"] == 1
-    asdf.AsdfFile({"a": np.arange(1000)}).write_to(tmp_path / "z.asdf", all_array_compression="zlib")
+    asdf.AsdfFile({"a": np.zeros(9, [("x", "i4")])}).write_to(tmp_path / "z.asdf")
     done = command("refs", tmp_path / "z.asdf", "-o", tmp_path / "z.json", environment=environment)
     assert (done.code, done.out) == (1, f"{tmp_path}/z.json: 0 arrays of 1 file; 1 left out\n")
-    assert "a is left out: block 0 is compressed (zlib)" in done.err
+    assert "a is left out: its elements are records" in done.err
     assert command("refs", tmp_path / "none.asdf", environment=environment).code == 3
     for odd in ('{"refs": {"zarr.json": "[]"}}', "[" * 100_000, "9" * 5000):
         (tmp_path / "odd.json").write_text(odd)
@@ -247,7 +248,8 @@ def test_chunks_are_contiguous_and_cover_the_array(seed: int, largest: int) -> N
     finally:
         reference_files.LARGEST = before
     found = np.full(values.shape, -1)
-    for index, offset in cut.chunks():
+    for index, offset, length in cut.chunks():
+        assert length == 4 * math.prod(cut.chunk)
         first = (start + offset) // 4
         chunk = raw[first : first + math.prod(cut.chunk)].reshape(cut.chunk)
         where = tuple(slice(n * part, (n + 1) * part) for n, part in zip(index, cut.chunk, strict=True))

@@ -35,9 +35,10 @@ example:
   asdffs refs s3://bucket/2026/*.asdf -o refs.json    the arrays of the files, stacked along the axis 'file'
   asdffs refs --check refs.json              are the files as they were?
 
-References say where the bytes of each array are, as kerchunk does it; no element is copied.  They have arrays that
-are not compressed and lie together in the file, those of JWST's FITS files too; what is left out is told.  They do
-not follow a file that changes: make them again.  docs/xarray.md shows how to open them.
+References say where the bytes of each array are, as kerchunk does it; no element is copied.  They have arrays
+that lie together in the file, those of JWST's FITS files too, and compressed ones whose pieces are whole rows, as
+'asdffs repack --profile cloud' makes them; what is left out is told.  They do not follow a file that changes: make
+them again.  docs/xarray.md shows how to open them, docs/virtualizarr.md makes one store of many files.
 """
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --check a file of references")
     parser.add_argument("-o", "--output", metavar="OUT", help="write to OUT (default: standard output)")

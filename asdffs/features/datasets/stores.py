@@ -1,0 +1,121 @@
+"""Reads an ASDF file through an object store that a program has opened, with that program's credentials.
+
+A store is one of obstore, or anything with its methods ``head``, ``get_range`` and ``get_ranges`` (obspec).  Parts of
+64 KiB are kept in memory, so that headers of neighbouring blocks are one request.  Nothing is kept on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_in_folder
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.backend import Access, Extent, RemoteFile, Signature
+
+#: Bytes of a part, and the most parts that are kept.
+_PART: Final = 1 << 16
+_MOST: Final = 256
+
+
+def open_in_store(store: Any, path: str, url: str) -> Document:
+    """Open the file at ``path`` of ``store`` for reading.  ``url``: its name for messages and references.
+
+    Raises as ``open_document``, and what the store raises.
+    """
+    return open_in_folder(_Folder(store, path, url), url, writable=False, settings=Settings(scheduler=SerialCalls()))
+
+
+class _Folder:
+    """The place of one file in a store.  See ``ReadFolder``."""
+
+    def __init__(self, store: Any, path: str, url: str) -> None:
+        self._file = _File(store, path, url)
+
+    def path(self, name: str) -> str:
+        return self._file.location
+
+    def whereabouts(self) -> str:
+        return self._file.location
+
+    def open(self, name: str, *, writable: bool) -> _File:
+        if writable:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return self._file
+
+    def signature(self, name: str) -> Signature:
+        return self._file.signature()
+
+
+class _File(RemoteFile):
+    """A file in a store.  See ``ReadBackend``, ``RemoteFile``."""
+
+    def __init__(self, store: Any, path: str, url: str) -> None:
+        self.name = url.rpartition("/")[2]
+        self.location = url
+        self.validator = _Version(store.head(path))
+        self._store = store
+        self._path = path
+        self._parts: dict[int, bytes] = {}
+
+    def size(self) -> int:
+        return int(self.validator.size)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        stop = min(offset + length, self.size())
+        if stop - offset > _PART:
+            return bytes(self._store.get_range(self._path, start=offset, end=stop))
+        numbers = range(offset // _PART, -(-stop // _PART))
+        self._bring([number for number in numbers if number not in self._parts])
+        found = b"".join(self._parts[number] for number in numbers)
+        start = offset - offset // _PART * _PART
+        return found[start : start + max(0, stop - offset)]
+
+    def extent(self, offset: int, length: int) -> bytes | Extent:
+        return self.read_at(offset, length)
+
+    def unit(self) -> int:
+        return 1
+
+    def signature(self) -> Signature:
+        mark = hashlib.sha256(repr((self.location, self.validator.tag)).encode()).digest()
+        stamp = self.validator.modified_ns
+        return Signature(0, int.from_bytes(mark[:7], "big"), self.size(), stamp, stamp, Access(0o444))
+
+    def close(self) -> None:
+        self._parts.clear()
+
+    def requests(self) -> dict[str, Any]:
+        return {"whole": False}
+
+    def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
+        """Fetch all ``parts`` at the same time."""
+        self._bring(sorted(set(self._missing(parts)))[: _MOST // 2])
+
+    def _missing(self, parts: Sequence[tuple[int, int]]) -> Iterator[int]:
+        for start, stop in parts:
+            numbers = range(start // _PART, -(-min(stop, self.size()) // _PART))
+            yield from (number for number in numbers if number not in self._parts)
+
+    def _bring(self, numbers: Sequence[int]) -> None:
+        if not numbers:
+            return
+        if len(self._parts) + len(numbers) > _MOST:
+            self._parts.clear()
+        starts = [number * _PART for number in numbers]
+        ends = [min(start + _PART, self.size()) for start in starts]
+        found = self._store.get_ranges(self._path, starts=starts, ends=ends)
+        self._parts.update(zip(numbers, map(bytes, found), strict=True))
+
+
+class _Version:
+    """The version of a file: ``size`` in bytes, ``tag``, its ETag or None, and ``modified_ns``, its time."""
+
+    def __init__(self, facts: Any) -> None:
+        self.size = int(facts["size"])
+        self.tag: str | None = facts.get("e_tag")
+        self.modified_ns = int(facts["last_modified"].timestamp() * 1_000_000_000)
