@@ -253,8 +253,6 @@ class FileState:
         """The strategy of ``storage/gap`` that moved blocks last; empty if none were moved."""
         return self._transaction.grown_by
 
-    # -- pending changes --------------------------------------------------
-
     @property
     def busy(self) -> bool:
         """Whether an operation is running, so that a change of the file must wait."""
@@ -366,6 +364,8 @@ class FileState:
             self.linked_files.close(self)
             self.contents.compressed.close()
             self._transaction.close(forked=forked)
+            if isinstance(self.folder, FileFolder):  # a closed document lives until its references are collected
+                self.folder.release()
 
     # -- internals --------------------------------------------------------
 

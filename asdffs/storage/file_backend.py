@@ -158,6 +158,13 @@ class FileFolder:
         self.directory = directory
         self._prefix = os.path.join(directory, "")
         self._fd = fd
+        self._by_path = fd < 0
+
+    def release(self) -> None:
+        """Close a descriptor that the path was opened for; that is done again when it is needed."""
+        if self._by_path:
+            self.__del__()
+            self._fd = -1
 
     def __del__(self) -> None:
         if self._fd >= 0:
@@ -204,11 +211,9 @@ class FileFolder:
 
     def has(self, name: str) -> bool:
         """Return whether anything has this name."""
-        try:
-            self.status(name)
-        except OSError:
-            return False
-        return True
+        with contextlib.suppress(OSError):
+            return bool(self.status(name))
+        return False
 
     def path(self, name: str) -> str:
         """Return the absolute path of ``name``."""
@@ -255,7 +260,7 @@ class FileFolder:
 
     def signature(self, name: str) -> Signature:
         """Return the signature by lstat, because a symbolic link is not the file to which it leads."""
-        return _signature(os.stat(name, dir_fd=self.fileno(), follow_symlinks=False))
+        return _signature(self.status(name))
 
     def why_kept(self, name: str) -> str:
         """See ``Folder``.  rename(2) over a mount point, as containers make them of single files, is EBUSY."""
@@ -265,11 +270,10 @@ class FileFolder:
 
     def lock(self, backend: ReadBackend) -> bool:
         """Call flock without waiting; False if another process holds the lock; raises other ``OSError``."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(_fd(backend), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            return True
+        return False
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -330,8 +334,7 @@ class FileFolder:
 
     def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
         """Copy mode, owner and extended attributes, which include ACLs; raises ``OSError``."""
-        status = os.fstat(_fd(source))
-        mine = os.fstat(_fd(target))
+        status, mine = os.fstat(_fd(source)), os.fstat(_fd(target))
         if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
             os.fchown(_fd(target), status.st_uid, status.st_gid)
         os.fchmod(_fd(target), status.st_mode & 0o7777)
