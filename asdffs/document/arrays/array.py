@@ -357,7 +357,8 @@ class Array:
         region, axes = region.as_it_lies()
         block = Block(elements.file, elements.placement.number)
         if not is_packed(region.shape, region.strides, elements.placement.item):
-            if not elements.file.is_remote:
+            compressed = elements.file.table.header(block.number).compressed
+            if not elements.file.is_remote and not compressed:
                 return _copied(self.mapped()[index])
             parts = requested_parts(Strided(region.shape, region.strides, elements.placement.item, region.offset))
             raw = b"".join(elements.parts(list(parts)))

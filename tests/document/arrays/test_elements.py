@@ -13,7 +13,7 @@ import pytest
 from astropy.table import Table
 from hypothesis import given
 from support.arrays import tree_file
-from support.samples import block_bytes
+from support.samples import block_bytes, lz4_block
 
 import asdffs as library
 from asdffs.arrays.datatypes import descr_of
@@ -209,3 +209,14 @@ def test_columns_by_name_and_by_number(tmp_path: Path) -> None:
         assert document.arrays["table/columns/flux/data"][1] == 1
         assert document.arrays["table/columns/0/data"][1] == 1
         assert document.values["table"]["columns"][0]["data"][1] == 1
+
+
+def test_a_cutout_of_a_compressed_block_decodes_only_its_pieces(tmp_path: Path) -> None:
+    """Rows and columns in the middle, by slices, steps and numbers."""
+    path, image = tmp_path / "data.asdf", np.arange(1_600_000, dtype="<i4").reshape(2000, 800)
+    tree = f"a: {ARRAY} {{source: 0, datatype: int32, byteorder: little, shape: [2000, 800]}}\n"
+    path.write_bytes(tree_file(tree, [lz4_block(image.tobytes(), 64 << 10)]))
+    for index in ((slice(1000, 1010), slice(20, 30)), (slice(1990, 1000, -300), slice(0, 9, 2)), (1500, 7)):
+        with library.open(path) as document:
+            assert np.array_equal(document.arrays["a"][index], image[index])
+            assert document.contents.compressed.block(0).kept <= 12 << 18
