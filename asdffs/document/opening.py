@@ -25,6 +25,7 @@ from asdffs.storage.urls import RemoteOptions, is_remote
 
 if TYPE_CHECKING:
     from asdffs.storage.journal import Journal
+    from asdffs.storage.stores import Store
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16
@@ -68,6 +69,17 @@ def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
 def open_to_read(path: str) -> Document:
     """Open the document at ``path``, which may be a URL, for reading by the threads of a program."""
     return open_shared(path, writable=False)
+
+
+def open_with_store(store: Store, path: str, url: str) -> Document:
+    """Open the document at ``path`` of an object store for reading, by the threads of a program.
+
+    ``url``: its name for messages and references.  Raises as ``open_document``, and what the store raises.
+    """
+    from asdffs.storage.stores import StoreFolder
+
+    settings = Settings(scheduler=SerialCalls())
+    return open_in_folder(StoreFolder(store, path, url), url.rpartition("/")[2], writable=False, settings=settings)
 
 
 def open_in_folder(

@@ -8,7 +8,6 @@ here waits for anybody: a save must not.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ _KEPT: Final = 1 << 19
 
 def note_changed(path: str) -> None:
     """Note that this process changed the file at ``path``, which is absolute.  Raises nothing."""
+    import fcntl
+
     try:
         with _opened() as fd:
             os.write(fd, os.fsencode(path) + b"\0")  # at the end, whoever else writes

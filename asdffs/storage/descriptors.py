@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -21,11 +20,17 @@ from typing import Final
 _MOST: Final = 256
 #: Files that were used so recently that a request may still use them; they are not closed when descriptors run out.
 _IN_USE: Final = 4
+#: The limit where the system tells none.
+_UNKNOWN: Final = 512
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 
 def descriptor_limit() -> int:
     """Return how many descriptors this process may have now."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return _UNKNOWN
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
-import resource
 import stat
 from collections.abc import Iterator
 from typing import Any, Final
@@ -23,6 +21,10 @@ from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Extent, PhysicalExtent, ReadBackend, Signature, WriteBackend
 from asdffs.storage.descriptors import duplicate_fd, open_fd
+
+with contextlib.suppress(ImportError):  # Windows has none; there, files are only read
+    import fcntl
+    import resource
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})

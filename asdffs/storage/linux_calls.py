@@ -7,7 +7,6 @@ crash (docs/design/journal.md).  Stateless.
 from __future__ import annotations
 
 import errno
-import fcntl
 import functools
 import os
 import struct
@@ -139,6 +138,8 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
 
 def clone_range(source: int, start: int, target: int, to: int, length: int) -> None:
     """Call FICLONERANGE: ``target`` shares ``length`` bytes (0: up to the end); raises ``OSError``."""
+    import fcntl
+
     fcntl.ioctl(target, _FICLONERANGE, _CLONE.pack(source, start, length, to))
 
 
@@ -159,6 +160,8 @@ def extents(fd: int) -> list[PhysicalExtent]:
 def _map(fd: int, start: int) -> tuple[list[PhysicalExtent], bool]:
     """Return some extents from ``start`` on, and whether these are the last."""
     buffer = bytearray(_MAP.pack(start, _WHOLE - start, _FLAG_SYNC, 0, _BATCH, 0) + bytes(_BATCH * _MAPPED.size))
+    import fcntl
+
     fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
     count = _MAP.unpack_from(buffer)[3]
     found, flags = [], _LAST

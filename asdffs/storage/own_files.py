@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import pwd
 import stat
 import time
 from typing import Final
@@ -37,8 +36,10 @@ def own_directory(variable: str, default: str) -> str:
 
 def _home_of_user() -> str:
     try:
+        import pwd
+
         return pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:
+    except (KeyError, ImportError):  # Windows has none
         return ""
 
 

@@ -7,7 +7,6 @@ also ends a process that computes in C and never gives up the GIL.
 This module imports almost nothing: its text is also run by helper programs (``workers``).
 """
 
-import fcntl
 import os
 
 _SIGKILL = 9  # the module ``signal`` takes longer to import than the rest of a helper program
@@ -15,6 +14,8 @@ _SIGKILL = 9  # the module ``signal`` takes longer to import than the rest of a 
 
 def end_with(lifeline: int) -> None:
     """Have the kernel end this process when the write end of the pipe ``lifeline``, which stays empty, is closed."""
+    import fcntl  # Windows has none, and starts no helper programs
+
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, _SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)

@@ -24,7 +24,7 @@ PAGES = [
     "xarray",
     "virtualizarr",
 ]
-PAGES += ["view", "conditions", "operating", "virtualizarr"]
+PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -34,7 +34,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 def test_examples(tmp_path: Path, name: str) -> None:
     runner = Runner(tmp_path)
     count = skipped = 0
-    if name in ("xarray", "virtualizarr"):
+    if name in ("xarray", "virtualizarr", "fsspec"):
         pytest.importorskip("zarr", reason="zarr is not installed: pip install '.[test-zarr]'")
     try:
         if name == "README":

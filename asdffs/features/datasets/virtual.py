@@ -18,10 +18,9 @@ from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, 
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from asdffs.document.document import Document
-from asdffs.document.opening import open_to_read
+from asdffs.document.opening import open_to_read, open_with_store
 from asdffs.errors import InvalidArrayError
 from asdffs.features.datasets.references import LOCAL, References, arrays_of, make_references
-from asdffs.features.datasets.stores import open_in_store
 from asdffs.features.datasets.zarr_metadata import Zarr3
 from asdffs.storage.urls import local_path
 
@@ -63,7 +62,7 @@ def _opened(url: str, registry: ObjectStoreRegistry) -> Document:
     if url.startswith(LOCAL):
         return open_to_read(local_path(url))
     store, path = registry.resolve(url)
-    return open_in_store(store, str(path), url)
+    return open_with_store(store, str(path), url)
 
 
 def _array(made: References, name: str) -> ManifestArray:

@@ -1,4 +1,4 @@
-"""Reads an ASDF file through an object store that a program has opened, with that program's credentials.
+"""A file in an object store that a program has opened, with that program's credentials, as a ``ReadFolder``.
 
 A store is one of obstore, or anything with its methods ``head``, ``get_range`` and ``get_ranges`` (obspec).  Parts of
 64 KiB are kept in memory, so that headers of neighbouring blocks are one request.  Nothing is kept on the disk.
@@ -9,12 +9,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
-from asdffs.document.document import Document
-from asdffs.document.opening import Settings, open_in_folder
-from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Extent, RemoteFile, Signature
 
 #: Bytes of a part, and the most parts that are kept.
@@ -22,39 +19,51 @@ _PART: Final = 1 << 16
 _MOST: Final = 256
 
 
-def open_in_store(store: Any, path: str, url: str) -> Document:
-    """Open the file at ``path`` of ``store`` for reading.  ``url``: its name for messages and references.
+class Store(Protocol):
+    """What a store must have.  ``start``, ``end`` and their plurals are offsets in bytes; the end is exclusive."""
 
-    Raises as ``open_document``, and what the store raises.
+    def head(self, path: str) -> Mapping[str, Any]:
+        """Return the facts of a file: ``size`` in bytes, ``last_modified``, a datetime, and perhaps ``e_tag``."""
+
+    def get_range(self, path: str, *, start: int, end: int) -> Any:
+        """Return bytes of a file."""
+
+    def get_ranges(self, path: str, *, starts: Sequence[int], ends: Sequence[int]) -> Sequence[Any]:
+        """Return several parts of a file."""
+
+
+class StoreFolder:
+    """The place of the file at ``path`` of ``store``.  ``url``: its name for messages and references.
+
+    See ``ReadFolder``.  Methods also raise what the store raises.
     """
-    return open_in_folder(_Folder(store, path, url), url, writable=False, settings=Settings(scheduler=SerialCalls()))
 
-
-class _Folder:
-    """The place of one file in a store.  See ``ReadFolder``."""
-
-    def __init__(self, store: Any, path: str, url: str) -> None:
+    def __init__(self, store: Store, path: str, url: str) -> None:
         self._file = _File(store, path, url)
 
     def path(self, name: str) -> str:
+        """Return the URL."""
         return self._file.location
 
     def whereabouts(self) -> str:
+        """Return the URL."""
         return self._file.location
 
     def open(self, name: str, *, writable: bool) -> _File:
+        """Return the file.  Raises ``OSError`` (EROFS) if it shall be ``writable``."""
         if writable:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         return self._file
 
     def signature(self, name: str) -> Signature:
+        """Return the signature of the version that was opened."""
         return self._file.signature()
 
 
 class _File(RemoteFile):
     """A file in a store.  See ``ReadBackend``, ``RemoteFile``."""
 
-    def __init__(self, store: Any, path: str, url: str) -> None:
+    def __init__(self, store: Store, path: str, url: str) -> None:
         self.name = url.rpartition("/")[2]
         self.location = url
         self.validator = _Version(store.head(path))
@@ -63,9 +72,11 @@ class _File(RemoteFile):
         self._parts: dict[int, bytes] = {}
 
     def size(self) -> int:
+        """Return the size in bytes."""
         return int(self.validator.size)
 
     def read_at(self, offset: int, length: int) -> bytes:
+        """See ``ReadBackend``: a long part is one request, short ones come with their neighbours."""
         stop = min(offset + length, self.size())
         if stop - offset > _PART:
             return bytes(self._store.get_range(self._path, start=offset, end=stop))
@@ -76,20 +87,25 @@ class _File(RemoteFile):
         return found[start : start + max(0, stop - offset)]
 
     def extent(self, offset: int, length: int) -> bytes | Extent:
+        """Return bytes as ``read_at``."""
         return self.read_at(offset, length)
 
     def unit(self) -> int:
+        """Return 1: nothing is moved here."""
         return 1
 
     def signature(self) -> Signature:
+        """Return a signature made of URL and version."""
         mark = hashlib.sha256(repr((self.location, self.validator.tag)).encode()).digest()
         stamp = self.validator.modified_ns
         return Signature(0, int.from_bytes(mark[:7], "big"), self.size(), stamp, stamp, Access(0o444))
 
     def close(self) -> None:
+        """Forget what was read."""
         self._parts.clear()
 
     def requests(self) -> dict[str, Any]:
+        """Return that a read may need a request."""
         return {"whole": False}
 
     def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
