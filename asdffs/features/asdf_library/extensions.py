@@ -26,7 +26,7 @@ class _Writing(Converter):  # type: ignore[misc]
         return obj._make_array()
 
     def from_yaml_tree(self, node: Any, tag: str, ctx: Any) -> Any:
-        """Nothing is read by this converter, because it has no tags."""
+        """Raise ``NotImplementedError``: it has no tags, so asdf reads nothing by it."""
         raise NotImplementedError
 
 
