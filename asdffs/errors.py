@@ -21,6 +21,7 @@ class Remedy(enum.Enum):
     DROP_BYTES = enum.auto()
     DROP_INDEX = enum.auto()
     DROP_TAIL = enum.auto()
+    EXPORT = enum.auto()
     FOLLOW = enum.auto()
     FORCE_DROP = enum.auto()
     FORCE_DROP_BLOCKS = enum.auto()

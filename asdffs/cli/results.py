@@ -108,6 +108,7 @@ WORDS: Final = {
     Remedy.DROP_BYTES: "'asdffs repack --force {file}' drops them",
     Remedy.DROP_INDEX: "'asdffs repack --force {file}' drops both",
     Remedy.DROP_TAIL: "'asdffs check {file}' says more, --force drops it",
+    Remedy.EXPORT: "'asdffs export --force --erofs IMAGE {file}' makes the image again",
     Remedy.FOLLOW: "--follow takes them",
     Remedy.FORCE_DROP: "--force drops them",
     Remedy.FORCE_DROP_BLOCKS: "--force drops them all the same",

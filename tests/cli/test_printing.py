@@ -36,6 +36,7 @@ info x.asdf; check x.asdf; check --json x.asdf; diff x.asdf y.asdf; diff --value
 upgrade --check x.asdf; tree x.asdf; tree --outline x.asdf; grep ok x.asdf {p}; get v y.asdf {p};
 set -n v=2 {p}; info --map {p}; info {p}; set -n v=2 {x}; diff --text {x} x.asdf; tree --yaml {x};
 get --yaml . {x}; get w {x} x.asdf; refs {x} -o new; refs --check {x}; index --catalog new {x};
+export --erofs new {x}; export --check {x};
 find --catalog c.db --columns v,w,z v; find --catalog c.db --csv --columns v,w,z v;
 find --catalog c.db --csv --sql SELECT+path,value+FROM+value;
 find --catalog c.db --json --columns v,w,z v; find --catalog c.db -0 v; rename v u {x}; undo {x};

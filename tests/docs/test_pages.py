@@ -24,7 +24,7 @@ PAGES = [
     "xarray",
     "virtualizarr",
 ]
-PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec"]
+PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec", "erofs"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -107,7 +107,7 @@ _INSIDE = "the mount point lies inside another asdffs mount; choose a directory 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments and the examples."""
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="the ASDF file, its URL, or a directory of files")
+    parser.add_argument("file", metavar="FILE", help="the ASDF file, its URL, a directory of files, or an image")
     parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
     parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
     parser.add_argument("-d", "--debug", action="store_true", help="stay in the foreground and log everything")
@@ -126,6 +126,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Mount; return when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
     if arguments.quiet or arguments.debug:
         logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
+    if (erofs := registry.feature("erofs")) is not None and erofs.is_image(arguments.file):
+        say(erofs.mount(arguments.file, arguments.mountpoint, arguments.options))
+        return 0
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
         check_available()
