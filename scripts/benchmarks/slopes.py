@@ -2,7 +2,7 @@
 
 Blocks are holes, so that large files need little disk space; ``explode``, ``repack`` and ``write`` fill them.  The
 notes at the end have the slopes: 0 is a cost that does not depend on the size, 1 one that grows as the size does.
-Less memory than this process has, some 25 MiB, is not told apart.
+Less memory than Python itself has, some 9 MiB, is not told apart.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -117,17 +118,24 @@ def _set(file: Path, length: int) -> Spent:
     return _spent("set", f"value={found}", file)
 
 
+#: Runs a command, and prints its seconds and the MiB of its largest process.  It is a process of its own, because the
+#: system counts the memory of whoever starts a process as that of the new one.
+_STARTER = (
+    "import os, sys, time; begin = time.perf_counter(); quiet = [(os.POSIX_SPAWN_OPEN, 1, '/dev/null', os.O_WRONLY, 0)];"
+    "process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet);"
+    "status, usage = os.wait4(process, 0)[1:];"
+    "print(time.perf_counter() - begin, usage.ru_maxrss / 1024); sys.exit(bool(status))"
+)
+
+
 def _spent(*arguments: object) -> Spent:
     """Run a command of asdffs; return its time, and the memory of its largest process."""
-    begin = time.perf_counter()
-    command = [*ASDFFS, *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, process.returncode, usage = os.wait4(process.pid, 0)
-    if process.returncode:
-        raise SystemExit(said)
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+    command = [sys.executable, "-S", "-c", _STARTER, *ASDFFS, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    seconds, mib = map(float, done.stdout.split())
+    return seconds, mib
 
 
 def _through_mount(file: Path, work: Callable[[Path], object]) -> Spent:
