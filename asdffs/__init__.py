@@ -38,7 +38,7 @@ _PLACES = {
 
 
 #: What features have for programs: a name -> its feature, which has an attribute of this name, or is it.
-_OF_FEATURES = {"daf": "daf", "AsdfParser": "datasets", "open_asdf": "asdf_library"}
+_OF_FEATURES = {"daf": "daf", "AsdfParser": "datasets", "open_asdf": "asdf_library", "scan": "catalog"}
 
 
 def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r") -> Document:  # noqa: A001

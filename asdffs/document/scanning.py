@@ -28,6 +28,7 @@ from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import SCHEMES, is_remote, local_path, shown_url
 
 if TYPE_CHECKING:
+    from asdffs.arrays.scalars import Scalars
     from asdffs.storage.urls import RemoteOptions
 
 #: Bytes by which the format of a file is known.
@@ -85,9 +86,15 @@ def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> t
 def footprint_in(text: bytes) -> str:
     """Return where on the sky the file with this text of header, comments and tree is (``arrays/footprints``)."""
     from asdffs.arrays.footprints import footprint_of
+
+    return footprint_of(scalars_in(text))
+
+
+def scalars_in(text: bytes) -> Scalars:
+    """Return the scalars and arrays of this text of header, comments and tree.  Raises ``InvalidTreeError``."""
     from asdffs.arrays.scalars import read_scalars
 
-    return footprint_of(read_scalars(text, _find_dialect(parse_header(text[:MAX_HEADER_LINE]))))
+    return read_scalars(text, _find_dialect(parse_header(text[:MAX_HEADER_LINE])))
 
 
 @contextlib.contextmanager

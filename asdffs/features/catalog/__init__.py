@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from asdffs.errors import AsdffsError, reason_of
+from asdffs.errors import AsdffsError, NotSupportedError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,17 @@ def find_files(
     rows = [[None if value is MISSING else value for value in match.values] for match in found.matches]
     values = {column: [row[number] for row in rows] for number, column in enumerate(columns)}
     return [os.fsdecode(match.path) for match in found.matches], values
+
+
+def __getattr__(name: str) -> Any:
+    if name != "scan":
+        raise AttributeError(f"module 'asdffs.features.catalog' has no attribute {name!r}")
+    try:
+        from asdffs.features.catalog.scanning import scan
+    except ModuleNotFoundError as err:
+        sentence = f"asdffs.scan needs {err.name}, which is not installed: pip install 'asdffs[parquet]'"
+        raise NotSupportedError(sentence) from err
+    return scan
 
 
 class Listing(NamedTuple):

@@ -133,7 +133,7 @@ def _export_chunk(
     for path, values in catalog.columns_of(chunk):
         if path in types:
             with damage_told(catalog.path):  # the values are not of the kinds that it says
-                table[path] = _array([values.get(place, MISSING) for _, place, *_ in files], types[path])
+                table[path] = array_of([values.get(place, MISSING) for _, place, *_ in files], types[path])
         elif wanted(path):
             told = ((names[place], path, _text(value)) for place, value in values.items() if place in names)
             more += (row for row in told if row[2] is not None)
@@ -148,10 +148,11 @@ def _export_chunk(
 
 
 def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    return {name: _array([row[number] for row in rows], kind) for number, (name, kind) in enumerate(columns)}
+    return {name: array_of([row[number] for row in rows], kind) for number, (name, kind) in enumerate(columns)}
 
 
-def _array(values: Sequence[Any], kind: str) -> Any:
+def array_of(values: Sequence[Any], kind: str) -> Any:
+    """Return values as an array of Arrow of this type; what is no scalar is null, and text is what JSON shows."""
     import pyarrow
 
     convert = _text if kind == "string" else _number
