@@ -165,14 +165,13 @@ _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and saf
 _EPILOG = """\
 asdffs COMMAND --help: options and examples; asdffs --version: of asdffs and libfuse
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
-exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no such file; 4 damaged,
-  or not ASDF; 5 in use; 6 cannot be mounted; 7 an edit was kept; 8 not read or written; 9 warnings
+exit codes: 0 done; 1 not found; 2 usage; 3 no file; 4 damaged; 5 in use; 6 no mount; 7 edit kept; 8 I/O; 9 warnings
 """
 
 #: The order of commands in the help; those of other packages come last.
 _ORDER: Final = (
     *("mount", "umount", "ls", "info", "show", "view", "check", "diff", "tree", "get", "grep", "index", "find"),
-    *("refs", "set", "unset", "rename", "undo", "edit", "block", "explode", "implode", "repack", "upgrade"),
+    *("refs", "export", "set", "unset", "rename", "undo", "edit", "block", "explode", "implode", "repack", "upgrade"),
     *("watch", "daf", "recover", "cache", "doctor", "help"),
 )
 _SUMMARY: Final = re.compile(r"^SUMMARY(?:: Final)? = (\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)

@@ -22,7 +22,7 @@ from asdffs.cli.results import for_each, sentence_and_code
 from asdffs.document.scanning import footprint_in, read_text
 from asdffs.errors import AsdffsError, NameExistsError, UsageError, ValueRefusedError
 from asdffs.failures import Failure, attempt
-from asdffs.storage.urls import is_remote
+from asdffs.storage.urls import is_remote, shown_url
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import format_path
@@ -179,8 +179,22 @@ def _work(files: Sequence[str], task: Task, jobs: int) -> Generator[tuple[str, C
 def change_file(path: str, task: Task) -> Result:
     """Change one file; an error is part of the result."""
     result = Result(path)
-    found = attempt(lambda: _change(path, task, result))
+    found = attempt(lambda: _changed_where_it_is(path, task, result))
     return result.failed(found.error) if isinstance(found, Failure) else result
+
+
+def _changed_where_it_is(path: str, task: Task, result: Result) -> None:
+    """Change a local file, or an object in S3 by a copy of it."""
+    if not is_remote(path):
+        _change(path, task, result)
+        return
+    if task.record or task.notes is not None:
+        raise UsageError("a record is of local files", path=shown_url(path))
+    try:
+        registry.needed_feature("remote").change_object(path, lambda copy: _change(copy, task, result))
+    except BaseException:
+        result.changed, result.edits = False, []  # only the copy was
+        raise
 
 
 def _change(path: str, task: Task, result: Result) -> None:

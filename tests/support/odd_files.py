@@ -191,7 +191,7 @@ set -n value=2 X; set --jobs 2 value=2 X G; unset value X; rename value other X;
 block X 0; block X 0 --stored; block X 0 --compression zlib; explode X D; implode X N; repack X;
 repack --drop-unreferenced X; repack --compression zlib X N; upgrade --check X; upgrade X N;
 watch --once D X; daf check X; daf unpack X N; daf pack X N; recover X; show X; show X data;
-show X value; umount X
+show X value; umount X; export --erofs N X; export --erofs N G X; export --check X
 """
 COMMANDS = tuple(tuple(words.split()) for words in _WORDS.split(";"))
 #: Those that take the time, or the files, of a process of their own.

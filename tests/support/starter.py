@@ -25,8 +25,11 @@ from typing import Any
 
 _WORD = 1 << 20  # bytes that no request exceeds
 _OWN = ("ASDFFS_BINDING", "PYTHONPATH")  # what the helper has from its start: another value needs another one
-#: Modules whose libraries few commands import.
-_HEAVY = ("asdffs.__main__", "asdffs.features.browser", "asdffs.features.datasets")
+#: Modules whose libraries few commands import, or no command, so that they may not be installed.
+_HEAVY = (
+    *("asdffs.__main__", "asdffs.features.asdf_library", "asdffs.features.browser", "asdffs.features.datasets"),
+    *("asdffs.features.catalog.scanning", "asdffs.features.filesystem"),
+)
 _helpers: dict[tuple[str | None, ...], socket.socket] = {}
 
 

@@ -32,7 +32,7 @@ PATH=VALUE sets text where text is now.  Elsewhere it sets a number (-1.5e3, 0x1
 an ISO date if VALUE is one, and text if not: 01235, 12:30:45, NO, or an empty VALUE.  A change of type is reported.
 PATH:=VALUE reads VALUE as YAML 1.1: '[1, 2]', '{{a: 1}}', '"quoted"'; yes is true there, and 012 is 10.
 Only the bytes of the value change.  Comments, order, quotes, tags and everything else stay.  A new key goes behind
-its siblings.
+its siblings.  FILE may be s3://BUCKET/KEY (docs/remote.md).
 
 {PATHS}
 {WHERE}"""

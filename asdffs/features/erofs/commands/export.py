@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
 from asdffs.cli.outputs import write_out
 from asdffs.cli.printing import say
-from asdffs.cli.results import ExitCode
+from asdffs.cli.results import ExitCode, for_each
 from asdffs.document.opening import open_document
 from asdffs.errors import UsageError
 from asdffs.features.erofs.contents import ATTRIBUTE, Exported, exported
@@ -64,22 +66,34 @@ def _export(arguments: argparse.Namespace) -> int:
         raise UsageError(f"an image has at most {_MOST} files; make several")
     with ExitStack() as stack:
         found: dict[str, Exported] = {}
-        for number, file in enumerate(arguments.files):
+
+        def read(file: str) -> tuple[str, Exported]:
             document = open_document(file, writable=False)
             stack.callback(document.close)
-            name = f"{os.path.basename(document.path)}.d"
-            if name in found:
+            return f"{os.path.basename(document.path)}.d", exported(document, len(found))
+
+        def take(file: str, one: tuple[str, Exported]) -> int:
+            if one[0] in found:
                 raise UsageError("two files have this name, which is that of a directory of the image", path=file)
-            found[name] = exported(document, number)
+            found[one[0]] = one[1]
+            return ExitCode.OK
+
+        code = for_each(((file, functools.partial(read, file)) for file in arguments.files), take)
+        if not found:
+            return code
         size = _write(arguments, found)
     for name, one in found.items():
-        for path, reason in one.left_out.items():
-            logger.warning("%s: %s is left out: %s", name.removesuffix(".d"), path, reason)
-        if any("no multiple of" in reason for reason in one.left_out.values()):
-            logger.warning("'asdffs repack --align 4096 %s' aligns blocks", name.removesuffix(".d"))
+        _tell_left_out(name.removesuffix(".d"), one.left_out)
     left = sum(len(one.left_out) for one in found.values())
     say(f"{arguments.erofs}: {size} bytes" + (f"; {left} left out" if left else ""))
-    return ExitCode.OK
+    return code
+
+
+def _tell_left_out(file: str, left_out: Mapping[str, str]) -> None:
+    for path, reason in left_out.items():
+        logger.warning("%s: %s is left out: %s", file, path, reason)
+    if any("no multiple of" in reason for reason in left_out.values()):
+        logger.warning("'asdffs repack --align 4096 %s' aligns blocks", file)
 
 
 def _write(arguments: argparse.Namespace, found: dict[str, Exported]) -> int:
