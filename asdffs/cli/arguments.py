@@ -165,7 +165,7 @@ _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and saf
 _EPILOG = """\
 asdffs COMMAND --help: options and examples; asdffs --version: of asdffs and libfuse
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
-exit codes: 0 done; 1 not found; 2 usage; 3 no file; 4 damaged; 5 in use; 6 no mount; 7 edit kept; 8 i/o failed; 9 warnings
+exit codes: 0 done; 1 not found; 2 usage; 3 no file; 4 damaged; 5 in use; 6 no mount; 7 edit kept; 8 i/o; 9 warnings
 """
 
 #: The order of commands in the help; those of other packages come last.

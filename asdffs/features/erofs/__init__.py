@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from asdffs.errors import UsageError
@@ -30,6 +31,8 @@ _TAKEN: Final = (
 def is_image(path: str) -> bool:
     """Return whether the local file ``path`` is an image of EROFS."""
     try:
+        if not os.path.isfile(path):  # a pipe would wait for a writer
+            return False
         with open(path, "rb") as file:
             file.seek(1024)
             return file.read(4) == b"\xe2\xe1\xf5\xe0"

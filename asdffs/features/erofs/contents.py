@@ -27,8 +27,12 @@ _UNALIGNED: Final = "its data begin at byte"
 
 
 class Exported(NamedTuple):
-    """What an image has of one file.  ``attribute``: what tells its version; ``left_out``: a name -> the reason."""
+    """What an image has of the file ``path``.
 
+    ``attribute``: what tells its version; ``left_out``: a name -> the reason.
+    """
+
+    path: str
     files: Directory
     device: Device
     attribute: bytes
@@ -55,7 +59,7 @@ def exported(document: Document, number: int) -> Exported:
             _put(root, name.split("/"), node)
         except NameRefusedError as err:
             left_out[name] = err.sentence
-    return Exported(root, device, _attribute(document, whole), left_out)
+    return Exported(document.path, root, device, _attribute(document, whole), left_out)
 
 
 def _arrays(document: Document, number: int, left_out: dict[str, str]) -> Iterator[tuple[str, Copied | Placed]]:

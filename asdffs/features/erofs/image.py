@@ -17,6 +17,7 @@ Numbers are little-endian.  Nothing is compressed.
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -230,7 +231,7 @@ class _Image:
             *(self._mtime_ns // 1_000_000_000, 0, self._data // BLOCK, self._base // BLOCK, 0),
             *(bytes(16), b"asdffs", _FEATURES, 0, len(self._devices), _SLOTS // _SLOT, 0, 0, 0, 0, 0),
         )
-        slots = (struct.pack("<64sII56x", one.name.encode()[-63:], one.size // BLOCK, 0) for one in self._devices)
+        slots = (struct.pack("<64sII56x", os.fsencode(one.name)[-63:], one.size // BLOCK, 0) for one in self._devices)
         return (bytes(SUPERBLOCK) + superblock).ljust(_SLOTS, b"\0") + b"".join(slots)
 
 
@@ -244,7 +245,7 @@ def _entries(inode: _Inode) -> bytes:
     """Return the blocks of a directory: in each some entries, and then their names, all sorted."""
     rows = [(b".", inode.number, _DIRECTORY), (b"..", inode.above, _DIRECTORY)]
     for name, child in inode.entries.items():
-        rows.append((name.encode(), child.number, _DIRECTORY if isinstance(child.node, dict) else _FILE))
+        rows.append((os.fsencode(name), child.number, _DIRECTORY if isinstance(child.node, dict) else _FILE))
     blocks: list[list[tuple[bytes, int, int]]] = [[]]
     room = BLOCK
     for row in sorted(rows):
@@ -281,4 +282,4 @@ def _up(number: int, unit: int) -> int:
 
 def is_name(name: str) -> bool:
     """Return whether EROFS has room for a name."""
-    return 0 < len(name.encode()) <= _LONGEST_NAME
+    return 0 < len(os.fsencode(name)) <= _LONGEST_NAME

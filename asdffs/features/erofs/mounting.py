@@ -9,10 +9,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.errors import MountError, NotAsdfError, Remedy, StaleFileError, UsageError
+from asdffs.features.erofs import is_image
 from asdffs.features.erofs.contents import digest_of, versions_in
 from asdffs.features.erofs.image import read_attributes
 from asdffs.printable import as_words
@@ -27,6 +29,9 @@ def files_of(image: str) -> list[dict[str, Any]]:
 
     A file that is not where it was is looked for beside the image.  Raises ``NotAsdfError``, ``OSError``.
     """
+    if not is_image(image):
+        os.stat(image)
+        raise NotAsdfError("is no image that asdffs made", path=image)
     with open(image, "rb") as file:
         attributes = read_attributes(lambda offset, length: os.pread(file.fileno(), length, offset))
     try:
@@ -50,6 +55,8 @@ def changes(image: str) -> Iterator[tuple[str, str]]:
 
 def _change(stated: dict[str, Any]) -> str:
     try:
+        if not stat.S_ISREG(os.stat(stated["path"]).st_mode):  # a pipe would wait for a writer
+            return "is no file any more"
         with open(stated["path"], "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size != stated["size"]:

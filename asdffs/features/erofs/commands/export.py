@@ -106,6 +106,7 @@ def _write(arguments: argparse.Namespace, found: dict[str, Exported]) -> int:
     def fill(_: Folder, backend: WriteBackend) -> None:
         sizes.append(write_image(root, devices, attributes, backend.write_at))
 
-    out = argparse.Namespace(out=arguments.erofs, file=arguments.files[0], force=arguments.force, sync=False)
-    write_out(out, fill, arguments.files)
+    paths = [one.path for one in found.values()]
+    out = argparse.Namespace(out=arguments.erofs, file=paths[0], force=arguments.force, sync=False)
+    write_out(out, fill, paths)
     return sizes[-1]
