@@ -121,7 +121,8 @@ def _set(file: Path, length: int) -> Spent:
 #: Runs a command, and prints its seconds and the MiB of its largest process.  It is a process of its own, because the
 #: system counts the memory of whoever starts a process as that of the new one.
 _STARTER = (
-    "import os, sys, time; begin = time.perf_counter(); quiet = [(os.POSIX_SPAWN_OPEN, 1, '/dev/null', os.O_WRONLY, 0)];"
+    "import os, sys, time; begin = time.perf_counter();"
+    "quiet = [(os.POSIX_SPAWN_OPEN, 1, '/dev/null', os.O_WRONLY, 0)];"
     "process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet);"
     "status, usage = os.wait4(process, 0)[1:];"
     "print(time.perf_counter() - begin, usage.ru_maxrss / 1024); sys.exit(bool(status))"
