@@ -56,6 +56,7 @@ def draw_slopes(figure: Any, found: dict[str, dict[str, float]]) -> None:
                     panel.plot(sizes, list(medians.values()), style, markersize=3, linewidth=1, label=operation)
             panel.set_xscale("log")
             panel.set_yscale("log")
+            panel.minorticks_off()
             panel.yaxis.set_major_formatter("{x:g}")
             panel.tick_params(labelsize=7)
         panels[0, column].legend(fontsize=6)
