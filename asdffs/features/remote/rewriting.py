@@ -52,6 +52,14 @@ _KEPT: Final = (
         "BucketKeyEnabled",
     ),
 )
+#: Errors of botocore before a server answers.
+_NONE: Final = "there are no credentials for S3; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or choose a profile"
+_BEFORE: Final = {
+    "NoCredentialsError": _NONE,
+    "PartialCredentialsError": _NONE,
+    "EndpointConnectionError": "the server cannot be reached",
+    "ProfileNotFound": "the profile that AWS_PROFILE names is not there",
+}
 _CHANGED: Final = "was changed in the store meanwhile, and is not overwritten; give the command again"
 
 
@@ -287,5 +295,7 @@ def _tell(err: Exception, url: Url) -> NoReturn:
     if status == 501 or code == "NotImplemented":
         sentence = "the store cannot write only if nobody else has (If-Match), so nothing is changed there"
         raise NotSupportedError(sentence, path=url.shown) from err
+    if status is None and type(err).__name__ in _BEFORE:
+        raise RemoteError(_BEFORE[type(err).__name__], path=url.shown) from err
     told = f"{code} ({status})" if status else type(err).__name__
     raise RemoteError(f"the store refused the change: {told}", path=url.shown) from err

@@ -223,6 +223,10 @@ def test_what_is_refused(tmp_path: Path, bucket: Bucket) -> None:
         done = run(tmp_path, "set", "title=x", url)
         assert done.code != 0
         assert reason in done.err, done.err
+    nobody = environment_in(tmp_path) | {"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"], "HOME": str(tmp_path)}
+    nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    done = command("set", "title=x", "s3://bucket/text.asdf", environment=nobody)
+    assert (done.code, "there are no credentials for S3" in done.err) == (8, True)
     bucket.put("text.asdf", b"no ASDF file")
     done = run(tmp_path, "set", "title=x", "s3://bucket/text.asdf")
     assert (done.code, "s3://bucket/text.asdf" in done.err, "changing-" in done.err) == (4, True, False)
