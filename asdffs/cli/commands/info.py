@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,7 +89,6 @@ def _print(what: Any) -> None:
 
 def describe(document: Document, name: str) -> dict[str, Any]:
     """Return all facts, as ``--json`` prints them; ``name`` is how the user calls the file."""
-    mount = _asked_for_mount(document.path)
     document.table.verify_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
@@ -113,7 +111,7 @@ def describe(document: Document, name: str) -> dict[str, Any]:
         "index": _index_state(document),
         "truncated": document.table.truncation,
         "invalid": invalid,
-        "mount": mount(),
+        "mount": _mount(document.path),
     }
 
 
@@ -131,25 +129,15 @@ def _inside(document: Document) -> dict[str, Any] | None:
     return None if found is None else {"format": found.kind, "size": document.signature.size, "start": found.start}
 
 
-def _asked_for_mount(path: str) -> Callable[[], dict[str, Any] | None]:
-    """Return what waits for the answer who has the file mounted for writing: process, mount point, state.
-
-    The kernel takes 10 ms for the list of all locks, so it is read in a thread while the file is described.
-    """
+def _mount(path: str) -> dict[str, Any] | None:
+    """Return who has the file mounted for writing: process, mount point, state, how blocks were moved last."""
     directory, name = os.path.split(path)
-    folder, locked = FileFolder(directory), list[bool]()
-    asking = threading.Thread(target=lambda: locked.append(is_locked(folder, name)), name="locks", daemon=True)
-    asking.start()
+    folder = FileFolder(directory)
+    if not has_journal(folder, name) and not is_locked(folder, name):
+        return None
+    from asdffs.storage.lock import read_owner
 
-    def answer() -> dict[str, Any] | None:
-        asking.join()
-        if not any(locked) and not has_journal(folder, name):
-            return None
-        from asdffs.storage.lock import read_owner
-
-        return read_owner(folder, name) or None
-
-    return answer
+    return read_owner(folder, name) or None
 
 
 def _block(document: Document, number: int) -> dict[str, Any]:
