@@ -50,9 +50,9 @@ def exported(document: Document, number: int) -> Exported:
     whole, now = document.contents.transaction.whole, document.signature
     if now.size >= LARGEST:
         raise NotPermittedError("is larger than 16 TiB, which EROFS cannot address", path=document.path)
-    device = Device(os.path.basename(document.path), now.size, now.mtime_ns, whole.read_at)
+    device = Device(os.path.basename(document.path), now.size, now.mtime_ns, now.access, whole.read_at)
     tree = CommittedTree(document)
-    root: Directory = {"tree.yaml": Copied(read_bytes(tree.read(0, tree.size())), now.mtime_ns)}
+    root: Directory = {"tree.yaml": Copied(read_bytes(tree.read(0, tree.size())), number)}
     left_out: dict[str, str] = {}
     for name, node in (*_arrays(document, number, left_out), *_blocks(document, number, left_out)):
         try:
@@ -76,7 +76,7 @@ def _array(document: Document, number: int, array: Array) -> Copied | Placed:
     elements = array.elements()
     header = header_of(elements)
     if elements.size <= SMALL:
-        return Copied(header + read_bytes(elements.read(0, elements.size)), document.signature.mtime_ns)
+        return Copied(header + read_bytes(elements.read(0, elements.size)), number)
     stored = array.stored()
     if stored.path != document.location:
         raise NotPermittedError("its elements are in another file")
@@ -121,7 +121,7 @@ def _blocks(document: Document, number: int, left_out: dict[str, str]) -> Iterat
         try:
             size = block.size
             if size <= SMALL:
-                yield name, Copied(block.read_at(0, size), document.signature.mtime_ns)
+                yield name, Copied(block.read_at(0, size), number)
                 continue
             if block.header.compressed:
                 raise NotPermittedError(f"it is compressed ({block.compression})")

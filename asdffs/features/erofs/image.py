@@ -16,12 +16,16 @@ Numbers are little-endian.  Nothing is compressed.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from asdffs.storage.backend import Access
 
 #: Bytes of a block.  fsck.erofs of Debian 12 knows no smaller ones.
 BLOCK: Final = 4096
@@ -41,7 +45,8 @@ _INDEXED: Final = 0x20
 _INDEX: Final = struct.Struct("<HHI")
 #: Kinds in directories, and in the mode of an inode.
 _FILE, _DIRECTORY = 1, 2
-_FILE_MODE, _DIRECTORY_MODE = 0o100444, 0o040555
+_FILE_MODE, _DIRECTORY_MODE = 0o100000, 0o040000
+_READABLE: Final = 0o444
 _LARGEST_CHUNK: Final = 1 << 20
 _LONGEST_NAME: Final = 255
 #: Files of at most so many bytes are copied.
@@ -53,19 +58,23 @@ LARGEST: Final = BLOCK << 32
 
 
 class Device(NamedTuple):
-    """A file whose bytes the image uses.  ``size``: in bytes.  ``read(offset, length)`` returns bytes."""
+    """A file whose bytes the image uses.  ``size``: in bytes.  ``read(offset, length)`` returns bytes.
+
+    What is made of it has its owner and group, and is no more readable than it (``access``).
+    """
 
     name: str
     size: int
     mtime_ns: int
+    access: Access
     read: Callable[[int, int], bytes]
 
 
 class Copied(NamedTuple):
-    """A file whose ``content`` the image has."""
+    """A file whose ``content`` the image has, made of the device with the number ``device``."""
 
     content: bytes
-    mtime_ns: int
+    device: int
 
 
 class Placed(NamedTuple):
@@ -181,14 +190,14 @@ class _Image:
         node = inode.node
         if isinstance(node, dict):
             links = 2 + sum(isinstance(child, dict) for child in node.values())
-            content, mode, mtime_ns = _entries(inode), _DIRECTORY_MODE, self._mtime_ns
+            content, mtime_ns = _entries(inode), self._mtime_ns
         elif isinstance(node, Copied):
-            content, mode, mtime_ns, links = node.content, _FILE_MODE, node.mtime_ns, 1
+            content, mtime_ns, links = node.content, self._devices[node.device].mtime_ns, 1
         else:
             self._fill_chunks(inode, node, metadata)
             return
         where = self._append(content) if content else 0
-        self._put(inode, metadata, _PLAIN, mode, len(content), where, mtime_ns, links)
+        self._put(inode, metadata, _PLAIN, len(content), where, mtime_ns, links)
 
     def _fill_chunks(self, inode: _Inode, node: Placed, metadata: bytearray) -> None:
         device, chunk = self._devices[node.device], inode.chunk
@@ -206,15 +215,29 @@ class _Image:
             metadata[place : place + 8] = index
             place += 8
         details = (chunk.bit_length() - 1 - _BLOCK_BITS) | _INDEXED
-        self._put(inode, metadata, _CHUNKS, _FILE_MODE, node.size, details, device.mtime_ns, 1)
+        self._put(inode, metadata, _CHUNKS, node.size, details, device.mtime_ns, 1)
 
     def _put(
-        self, inode: _Inode, metadata: bytearray, layout: int, mode: int, size: int, u: int, mtime_ns: int, links: int
+        self, inode: _Inode, metadata: bytearray, layout: int, size: int, u: int, mtime_ns: int, links: int
     ) -> None:
         count = 1 + (len(inode.attributes) - 12) // 4 if inode.attributes else 0
         seconds, rest = divmod(mtime_ns, 1_000_000_000)
-        raw = _INODE.pack(1 | layout << 1, count, mode, 0, size, u, inode.number + 1, 0, 0, seconds, rest, links)
+        mode, user, group, _ = self._access(inode.node)
+        owner = (user, group, seconds, rest, links)
+        raw = _INODE.pack(1 | layout << 1, count, mode, 0, size, u, inode.number + 1, *owner)
         metadata[inode.place : inode.place + _INODE.size + len(inode.attributes)] = raw + inode.attributes
+
+    def _access(self, node: Node) -> Access:
+        """Return the mode, owner and group of a node.  Whoever may read something in a directory may search it."""
+        if not isinstance(node, dict):
+            access = self._devices[node.device].access
+            return access._replace(mode=_FILE_MODE | access.mode & _READABLE)
+        inside = [self._access(child) for child in node.values()]
+        owners = {(one.user, one.group) for one in inside}
+        user, group = owners.pop() if len(owners) == 1 else (0, 0)
+        mode = functools.reduce(operator.or_, (one.mode & _READABLE for one in inside), 0)
+        mode |= _READABLE if owners else 0  # of several owners: each file keeps its own rights
+        return Access(_DIRECTORY_MODE | mode | mode >> 2, user, group)
 
     def _append(self, content: bytes) -> int:
         """Write bytes behind all others; return the number of their first block."""

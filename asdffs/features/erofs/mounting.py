@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.errors import MountError, NotAsdfError, Remedy, StaleFileError, UsageError
+from asdffs.errors import MountError, NotAsdfError, Remedy, StaleFileError, UntrustedFileError, UsageError
 from asdffs.features.erofs import is_image
 from asdffs.features.erofs.contents import digest_of, versions_in
 from asdffs.features.erofs.image import read_attributes
@@ -72,8 +72,13 @@ def _change(stated: dict[str, Any]) -> str:
 def mount_image(image: str, mountpoint: str) -> str:
     """Mount ``image`` on the directory ``mountpoint``, and return what to tell the user.
 
-    Raises ``StaleFileError`` if a file was changed, ``UsageError``, ``MountError``, or as ``files_of``.
+    Raises ``StaleFileError`` if a file was changed, ``UntrustedFileError`` for another user's image, ``UsageError``,
+    ``MountError``, or as ``files_of``.
     """
+    owner = os.stat(image)
+    if owner.st_uid not in (0, os.geteuid()) or owner.st_mode & stat.S_IWOTH:
+        sentence = "others may have written it, and it names the files that are shown; make an image of your own"
+        raise UntrustedFileError(sentence, path=image)
     files = files_of(image)
     for path, change in changes(image):
         if change:

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_with_store
+from asdffs.errors import StaleFileError
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.names import views_of
 from asdffs.vfs.staging import TREE
@@ -157,10 +159,12 @@ class _Top(ViewDirectory):
 
 
 class _Fsspec:
-    """A file system of fsspec as a ``Store``."""
+    """A file system of fsspec as a ``Store``.  A file on a disk is looked at after each read."""
 
     def __init__(self, of: AbstractFileSystem) -> None:
         self._of = of
+        self._on_disk = isinstance(of, LocalFileSystem)
+        self._known: tuple[Any, ...] = ()
 
     def head(self, path: str) -> dict[str, Any]:
         facts = self._of.info(path)
@@ -169,14 +173,26 @@ class _Fsspec:
             modified = self._of.modified(path)
         except (NotImplementedError, KeyError, TypeError):  # some know none
             modified = _NEVER
+        self._known = self._version(path)
         return {"size": facts["size"], "e_tag": tag, "last_modified": modified}
 
     def get_range(self, path: str, *, start: int, end: int) -> bytes:
-        return bytes(self._of.cat_file(path, start=start, end=end))
+        found = bytes(self._of.cat_file(path, start=start, end=end))
+        self._check(path)
+        return found
 
     def get_ranges(self, path: str, *, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
         found = self._of.cat_ranges([path] * len(starts), list(starts), list(ends), on_error="raise")
+        self._check(path)
         return [bytes(part) for part in found]
+
+    def _version(self, path: str) -> tuple[Any, ...]:
+        facts = self._of.info(path) if self._on_disk else {}
+        return tuple(facts.get(name) for name in ("ino", "size", "mtime"))
+
+    def _check(self, path: str) -> None:
+        if self._on_disk and self._version(path) != self._known:
+            raise StaleFileError("another program changed the file; open it again", path=path)
 
 
 class _OpenFile:

@@ -34,6 +34,7 @@ from asdffs.features.erofs.image import (
     write_image,
 )
 from asdffs.features.erofs.mounting import changes, mount_at, mount_image
+from asdffs.storage.backend import Access
 
 pytestmark = pytest.mark.long
 
@@ -160,7 +161,13 @@ def test_any_files_and_places(tmp_path: Path, data: st.DataObject) -> None:
     """Sizes and offsets around blocks and chunks, deep and wide directories: the kernel shows what was put."""
     content = CHANCE.bytes(data.draw(st.integers(1, 300_000)))
     (tmp_path / "device").write_bytes(content)
-    device = Device("device", len(content), 10**18 + 5, lambda offset, length: content[offset : offset + length])
+    device = Device(
+        "device",
+        len(content),
+        10**18 + 5,
+        Access(0o640, 7, 8),
+        lambda offset, length: content[offset : offset + length],
+    )
     root: Directory = {}
     expected: dict[str, bytes] = {}
     for number in range(data.draw(st.integers(1, 6))):
@@ -175,7 +182,7 @@ def test_any_files_and_places(tmp_path: Path, data: st.DataObject) -> None:
         expected["/".join([*parts, f"{number}.bin"])] = head + content[offset : offset + length]
     for number in range(data.draw(st.sampled_from([0, 1, 400]))):
         small = CHANCE.bytes(number % 5)
-        root[f"{number:06d}{'n' * (number % 200)}"] = Copied(small, 5)
+        root[f"{number:06d}{'n' * (number % 200)}"] = Copied(small, 0)
         expected[f"{number:06d}{'n' * (number % 200)}"] = small
     image = tmp_path / "image"
     with open(image, "wb") as file:
@@ -188,6 +195,8 @@ def test_any_files_and_places(tmp_path: Path, data: st.DataObject) -> None:
     try:
         found = {str(path.relative_to(point)): path.read_bytes() for path in point.rglob("*") if path.is_file()}
         assert found == expected
+        modes = {(path.stat().st_mode & 0o7777, path.stat().st_uid, path.is_dir()) for path in point.rglob("*")}
+        assert modes <= {(0o440, 7, False), (0o550, 7, True)}
         assert os.getxattr(point, "user.note") == b"x" * 300
     finally:
         subprocess.run(["umount", point], check=True)
@@ -266,6 +275,26 @@ def test_what_is_refused(tmp_path: Path) -> None:
         "export", "--erofs", tmp_path / "x", tmp_path / "a.asdf", tmp_path / "d/a.asdf", environment=environment
     )
     assert (twice.code, "two files have this name" in twice.err) == (2, True)
+
+
+@needs_kernel
+def test_an_image_is_no_more_open_than_its_files(tmp_path: Path) -> None:
+    """A private file stays private in an image, beside one that everybody may read; a stranger's image is refused."""
+    write(tmp_path / "mine.asdf")
+    write(tmp_path / "all.asdf")
+    os.chown(tmp_path / "mine.asdf", NOBODY, NOBODY)
+    os.chmod(tmp_path / "mine.asdf", 0o600)
+    os.chmod(tmp_path / "all.asdf", 0o644)
+    image, _ = export(tmp_path, tmp_path / "mine.asdf", tmp_path / "all.asdf")
+    with mounted(image) as point:
+        for name, mode, owner in (("mine", 0o400, NOBODY), ("all", 0o444, 0)):
+            for path in (point / f"{name}.asdf.d").rglob("*.npy"):
+                assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (mode, owner)
+        assert (point / "mine.asdf.d").stat().st_mode & 0o7777 == 0o500
+        assert point.stat().st_mode & 0o7777 == 0o555
+    os.chown(image, NOBODY, NOBODY)
+    with pytest.raises(AsdffsError, match="others may have written it"):
+        mount_image(str(image), str(tmp_path))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")

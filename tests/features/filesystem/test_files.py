@@ -91,6 +91,17 @@ def test_what_is_refused(file: Path, tmp_path: Path) -> None:
         opened(tmp_path / "none.asdf")
 
 
+def test_a_file_that_changes(tmp_path: Path) -> None:
+    """What was not read before is refused, never taken from another version."""
+    path = tmp_path / "x.asdf"
+    asdf.AsdfFile({"a": np.arange(100_000), "b": np.arange(100_000)}).write_to(path)
+    found = opened(path)
+    assert found.cat_file("blocks/0000.bin", 0, 8) == bytes(8)
+    asdf.AsdfFile({"a": np.arange(100_000) + 1, "b": np.arange(100_000) + 1}).write_to(path)
+    with pytest.raises(AsdffsError, match="another program changed the file"):
+        found.cat_file("blocks/0001.bin", 400_000, 400_008)
+
+
 def test_chains(file: Path, tmp_path: Path) -> None:
     """From a file, a zip archive, memory, an open file, and a web server, of which little is fetched."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
