@@ -209,7 +209,7 @@ class _Image:
             if first >= len(node.head) and _up(start + stop, BLOCK) <= whole:
                 index = _INDEX.pack(0, node.device + 1, (start + first) // BLOCK)
             else:
-                begin = max(first, len(node.head))
+                begin = min(max(first, len(node.head)), stop)
                 copied = node.head[first:stop] + device.read(start + begin, stop - begin)
                 index = _INDEX.pack(0, 0, self._append(copied))
             metadata[place : place + 8] = index

@@ -15,6 +15,7 @@ from asdffs.cli.printing import say
 from asdffs.cli.results import ExitCode, for_each
 from asdffs.document.opening import open_document
 from asdffs.errors import UsageError
+from asdffs.features.erofs import is_image
 from asdffs.features.erofs.contents import ATTRIBUTE, Exported, exported
 from asdffs.features.erofs.image import Directory, write_image
 from asdffs.features.erofs.mounting import changes
@@ -102,6 +103,8 @@ def _write(arguments: argparse.Namespace, found: dict[str, Exported]) -> int:
     attributes = {f"{ATTRIBUTE}{number}": one.attribute for number, one in enumerate(found.values())}
     sizes = list[int]()
     devices = [one.device for one in found.values()]
+    if os.path.isfile(arguments.erofs) and os.path.getsize(arguments.erofs) and not is_image(arguments.erofs):
+        raise UsageError("is no image, and is not replaced by one; give another name", path=arguments.erofs)
 
     def fill(_: Folder, backend: WriteBackend) -> None:
         sizes.append(write_image(root, devices, attributes, backend.write_at))
