@@ -16,7 +16,7 @@ from asdffs.format.layout import Padding, parse_padding, parse_size
 from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of
-from asdffs.storage.new_file import mode_of_copy, write_new, write_over
+from asdffs.storage.new_file import mode_of_copy, shared_mode, write_new, write_over
 from asdffs.storage.urls import is_remote
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
@@ -128,4 +128,13 @@ def _write(
             contextlib.suppress(AsdffsError),
         ):  # what a crash left beside it goes; no ASDF file leaves nothing
             open_document(path, writable=True).close()
-        write_over(folder, name, lambda backend: fill(folder, backend))
+        write_over(folder, name, lambda backend: fill(folder, backend), most=_most(path, (arguments.file, *others)))
+
+
+def _most(path: str, sources: Iterable[str]) -> int:
+    """Return the permissions that the new file in place of ``path`` may have: no others read it than its sources.
+
+    Its owner may always change it.
+    """
+    local = (one for one in sources if not is_remote(one) and not os.path.samefile(one, path))
+    return 0o7700 | shared_mode(local, os.stat(path).st_gid)

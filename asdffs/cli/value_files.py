@@ -191,13 +191,16 @@ def _changed_where_it_is(path: str, task: Task, result: Result) -> None:
     if task.record or task.notes is not None:
         raise UsageError("a record is of local files", path=shown_url(path))
     try:
-        registry.needed_feature("remote").change_object(path, lambda copy: _change(copy, task, result))
+        registry.needed_feature("remote").change_object(
+            path, lambda copy: _change(copy, task, result, shown_url(path))
+        )
     except BaseException:
         result.changed, result.edits = False, []  # only the copy was
         raise
 
 
-def _change(path: str, task: Task, result: Result) -> None:
+def _change(path: str, task: Task, result: Result, shown: str = "") -> None:
+    """Change a local file, which a dry run calls ``shown``."""
     text = b""
     if task.where or task.dry_run:
         text = read_text(path)
@@ -208,7 +211,8 @@ def _change(path: str, task: Task, result: Result) -> None:
             new, _ = _edited(path, values.tape, task, result)
             from asdffs.workflows.comparing import unified
 
-            lines = unified(text.decode().split("\n"), new.split("\n"), path, path)
+            name = shown or path
+            lines = unified(text.decode().split("\n"), new.split("\n"), name, name)
             result.diff = "".join(f"{line}\n" for line in lines)
             return
     from asdffs.cli.outputs import is_tree_of_mount

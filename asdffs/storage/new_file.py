@@ -45,12 +45,18 @@ def write_new(folder: Folder, name: str, fill: Callable[[WriteBackend], None], *
 
 
 def write_over(
-    folder: Folder, name: str, fill: Callable[[WriteBackend], None], *, check: Callable[[], None] = lambda: None
+    folder: Folder,
+    name: str,
+    fill: Callable[[WriteBackend], None],
+    *,
+    check: Callable[[], None] = lambda: None,
+    most: int = 0o7777,
 ) -> None:
     """Replace the file ``name`` durably, and keep its permissions, owner and attributes; ``fill`` writes its content.
 
-    ``check`` may raise at the last moment.  Raises ``LockedError`` while another asdffs writes the old file,
-    ``StorageError`` if it has several names or is a mount point, and the errors of ``fill``.
+    ``check`` may raise at the last moment.  ``most``: the permissions of the new file are among these.  Raises
+    ``LockedError`` while another asdffs writes the old file, ``StorageError`` if it has several names or is a mount
+    point, and the errors of ``fill``.
     """
     why = folder.why_kept(name)
     if why:
@@ -62,6 +68,8 @@ def write_over(
 
         def finish(backend: WriteBackend) -> WriteBackend:
             folder.copy_attributes(old, backend)
+            if (mode := old.signature().access.mode) & ~most & 0o7777:
+                folder.set_mode(backend, mode & most & 0o7777)
             backend.sync()
             check()
             return folder.replace(backend, name)
@@ -119,7 +127,15 @@ def mode_of_copy(paths: Iterable[str], directory: str) -> int:
     have; then its group may do what the group and all others may do.  Raises ``OSError``.
     """
     group = _group_in(directory)
-    mode = 0o666 & ~current_umask()
+    return 0o666 & ~current_umask() & shared_mode(paths, group)
+
+
+def shared_mode(paths: Iterable[str], group: int) -> int:
+    """Return the permissions that whoever has in all files at ``paths`` has in a file of ``group`` with this mode.
+
+    Raises ``OSError``.
+    """
+    mode = 0o7777
     for path in paths:
         status = os.stat(path)
         both = status.st_mode >> 3 & status.st_mode & 0o006

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from asdffs.errors import RemoteError
 from asdffs.storage.backend import Access, Extent, RemoteFile, Signature
 
 #: Bytes of a part, and the most parts that are kept.
@@ -79,7 +80,7 @@ class _File(RemoteFile):
         """See ``ReadBackend``: a long part is one request, short ones come with their neighbours."""
         stop = min(offset + length, self.size())
         if stop - offset > _PART:
-            return bytes(self._store.get_range(self._path, start=offset, end=stop))
+            return self._whole(self._store.get_range(self._path, start=offset, end=stop), stop - offset)
         numbers = range(offset // _PART, -(-stop // _PART))
         self._bring([number for number in numbers if number not in self._parts])
         found = b"".join(self._parts[number] for number in numbers)
@@ -125,7 +126,18 @@ class _File(RemoteFile):
         starts = [number * _PART for number in numbers]
         ends = [min(start + _PART, self.size()) for start in starts]
         found = self._store.get_ranges(self._path, starts=starts, ends=ends)
-        self._parts.update(zip(numbers, map(bytes, found), strict=True))
+        for number, start, end, part in zip(numbers, starts, ends, found, strict=True):
+            self._parts[number] = self._whole(part, end - start)
+
+    def _whole(self, part: Any, length: int) -> bytes:
+        """Return the bytes of an answer.  Raises ``RemoteError`` if it has not ``length`` bytes."""
+        found = bytes(part)
+        if len(found) != length:
+            sentence = (
+                f"the server sends {len(found)} bytes where it was asked for {length}; it may send only whole files"
+            )
+            raise RemoteError(sentence, path=self.location)
+        return found
 
 
 class _Version:

@@ -6,7 +6,7 @@ in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,13 @@ class LazyArray(NDArrayType):  # type: ignore[misc]  # the asdf library has no t
         super().__init__(stated.source, list(shape), dtype, 0, None, "A", mask)
         self._from = array
         self._array: Any = self._array  # None until all of it was read
+        #: Called when all of it was read.
+        self.noted: Callable[[LazyArray], None] = lambda array: None
 
     def _make_array(self) -> Any:
         if self._array is None:
             self._array = self._apply_mask(self._from[...], self._mask)
+            self.noted(self)
         return self._array
 
     def __getitem__(self, index: Any) -> Any:

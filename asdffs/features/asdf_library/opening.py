@@ -6,11 +6,12 @@ packages that read blocks themselves work as well.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ import asdf
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_to_read
-from asdffs.features.asdf_library.arrays import lazy_array
+from asdffs.features.asdf_library.arrays import LazyArray, lazy_array
 from asdffs.features.asdf_library.extensions import LazyArrays
 from asdffs.storage.urls import is_remote
 
@@ -39,21 +40,42 @@ def open_asdf(path: str | os.PathLike[str], options: Mapping[str, Any]) -> asdf.
 
 
 def _opened(document: Document, options: dict[str, Any]) -> asdf.AsdfFile:
+    opened: list[weakref.ref[asdf.AsdfFile]] = []
+
     @functools.cache
     def of_asdf(version: str) -> Any:
         return asdf.AsdfFile(version=version).extension_manager
 
     def make(node: Any, tag: str, ctx: Any) -> Any:
         if isinstance(node, dict) and "source" in node and "data" not in node:
-            return lazy_array(document, node, tag)
+            array = lazy_array(document, node, tag)
+            array.noted = lambda array: _keep_storage(opened, document, array, node["source"])
+            return array
         return of_asdf(ctx.version).get_converter_for_tag(tag).from_yaml_tree(node, tag, ctx)
 
     given = options.pop("extensions", None) or ()
     extensions = [LazyArrays(make), *(given if isinstance(given, (list, tuple)) else [given])]
     place = document.location if is_remote(document.path) else Path(document.path).as_uri()
     found = asdf.open(_Bytes(document), uri=place, mode="r", extensions=extensions, **options)
+    opened.append(weakref.ref(found))
     _close_with(found, document)
     return found
+
+
+def _keep_storage(
+    opened: Sequence[weakref.ref[asdf.AsdfFile]], document: Document, array: LazyArray, source: int | str
+) -> None:
+    """Have asdf write an array that was read as the file has it: with its compression, or in a file of its own."""
+    file = opened[0]() if opened else None
+    if file is None:
+        return
+    if isinstance(source, str):
+        if not source.startswith("fits:"):
+            file.set_array_storage(array, "external")
+        return
+    compression = document.blocks[source].compression
+    with contextlib.suppress(ValueError):  # asdf does not know it
+        file.set_array_compression(array, None if compression == "none" else compression)
 
 
 def _close_with(found: asdf.AsdfFile, document: Document) -> None:

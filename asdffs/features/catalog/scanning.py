@@ -38,7 +38,7 @@ _OWN: Final = (FILE, ERROR)
 #: What pyarrow raises for a value that is not of a type.
 _OTHER_TYPE: Final = (
     *(pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError),
-    OverflowError,
+    *(OverflowError, TypeError, ValueError),
 )
 Mismatch = Literal["null", "error"]
 
@@ -62,10 +62,12 @@ def scan(
     """
     if mismatch not in ("null", "error"):
         raise UsageError(f"mismatch is null or error, not {mismatch}")
+    if isinstance(columns, str):
+        raise UsageError(f"columns is a list of paths, such as [{columns!r}]")
     walk = Walk(roots_of([os.fspath(place) for place in places], gone=False))
     files = sorted(os.fsdecode(path) for path, _ in walk.files())
     given = columns if isinstance(columns, Mapping) else {}
-    wanted = None if columns is None else list(columns)
+    wanted = None if columns is None else [name for name in dict.fromkeys(columns) if name not in _OWN]
     missing = [name for name in wanted if name not in given] if wanted is not None else None
     found = _sampled(files[:sample], missing) if missing is None or missing else {}
     types = {name: given.get(name, found.get(name, pyarrow.string())) for name in (wanted or sorted(found))}
@@ -292,9 +294,7 @@ def _batch(rows: Sequence[Mapping[str, Any]], schema: pyarrow.Schema, mismatch: 
 
 def _column(values: list[Any], field: Any, rows: Sequence[Mapping[str, Any]], mismatch: Mismatch) -> Any:
     """Return the values of a column; one of another type is null, or an error."""
-    with contextlib.suppress(
-        pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError
-    ):
+    with contextlib.suppress(*_OTHER_TYPE):
         return _converted(values, field.type)
     fitting = [value if _fits(value, field.type) else None for value in values]
     if mismatch == "error":

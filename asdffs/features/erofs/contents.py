@@ -23,6 +23,8 @@ from asdffs.views.status import CommittedTree
 
 #: How the attributes of an image begin that tell its files.
 ATTRIBUTE: Final = "asdffs."
+#: Bytes of the longest header that numpy reads without being told to.
+_LONGEST: Final = 10_000
 _UNALIGNED: Final = "its data begin at byte"
 
 
@@ -106,9 +108,12 @@ def _product(shape: tuple[int, ...]) -> int:
 def _longer(header: bytes, offset: int) -> bytes:
     """Return the header of a ``.npy`` file with more spaces, so that it ends where ``offset`` is in a block.
 
-    numpy reads any length below 64 KiB; its page of the format recommends a multiple of 64.
+    numpy reads lengths up to 10,000 bytes; its page of the format recommends a multiple of 64.  Raises
+    ``NotPermittedError``.
     """
     size = len(header) + (offset - len(header)) % BLOCK
+    if size > _LONGEST:
+        raise NotPermittedError("its header would be longer than numpy reads")
     width = 2 if header[6] == 1 else 4
     fixed = 8 + width
     text = header[fixed:-1]
@@ -156,8 +161,9 @@ def _attribute(document: Document, whole: ReadBackend) -> bytes:
             "mtime_ns": now.mtime_ns,
             "head": _end_of_head(document),
             "md5": digest_of(whole.read_at(0, _end_of_head(document))),
-        }
-    ).encode()
+        },
+        ensure_ascii=False,
+    ).encode("utf-8", "surrogateescape")
 
 
 def _end_of_head(document: Document) -> int:
@@ -175,8 +181,13 @@ def versions_in(attributes: dict[str, bytes]) -> list[dict[str, Any]]:
 
     Raises ``ValueError``, ``KeyError`` or ``TypeError`` for attributes that this module did not make.
     """
-    found = [json.loads(attributes[f"{ATTRIBUTE}{number}"]) for number in range(len(attributes))]
+    texts = [attributes[f"{ATTRIBUTE}{number}"] for number in range(len(attributes))]
+    found: list[dict[str, Any]] = [json.loads(text.decode("utf-8", "surrogateescape")) for text in texts]
     keys = {"path": str, "size": int, "mtime_ns": int, "head": int, "md5": str}
-    if any(not isinstance(one[key], kind) for one in found for key, kind in keys.items()):
-        raise TypeError("a value of an attribute")
+    for one in found:
+        if any(not isinstance(one[key], kind) for key, kind in keys.items()):
+            raise TypeError("a value of an attribute")
+        if min(one["size"], one["mtime_ns"], one["head"]) < 0 or "\0" in one["path"]:
+            raise ValueError("a value of an attribute")
+        os.fsencode(one["path"])  # raises for what is no path
     return found

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from asdffs.errors import UsageError
 from asdffs.storage.backend import Access
 
 #: Bytes of a block.  fsck.erofs of Debian 12 knows no smaller ones.
@@ -53,6 +54,8 @@ _LONGEST_NAME: Final = 255
 SMALL: Final = 16 << 10
 #: The attributes that users may read.
 _USER: Final = 1
+#: The most bytes of all attributes of an inode.
+_MOST_ATTRIBUTES: Final = 4 * 0xFFFE
 #: The largest device, in bytes: addresses have 32 bits.
 LARGEST: Final = BLOCK << 32
 
@@ -296,6 +299,8 @@ def _packed(attributes: Mapping[str, bytes]) -> bytes:
     for name, value in attributes.items():
         row = struct.pack("<BBH", len(name.encode()), _USER, len(value)) + name.encode() + value
         rows += row.ljust(_up(len(row), 4), b"\0")
+    if len(rows) > _MOST_ATTRIBUTES:
+        raise UsageError("the paths of so many files do not fit into one image; make several")
     return bytes(12) + rows if rows else b""
 
 

@@ -19,7 +19,7 @@ from asdffs.features.erofs.contents import digest_of, versions_in
 from asdffs.features.erofs.image import read_attributes
 from asdffs.printable import as_words
 
-_READ_ONLY: Final = 1  # MS_RDONLY
+_FLAGS: Final = 1 | 2 | 4 | 8  # MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC: an image has data only
 #: The most bytes of a head that are compared.
 _LARGEST_HEAD: Final = 1 << 30
 
@@ -76,7 +76,7 @@ def mount_image(image: str, mountpoint: str) -> str:
     ``MountError``, or as ``files_of``.
     """
     owner = os.stat(image)
-    if owner.st_uid not in (0, os.geteuid()) or owner.st_mode & stat.S_IWOTH:
+    if owner.st_uid not in (0, os.geteuid()) or owner.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         sentence = "others may have written it, and it names the files that are shown; make an image of your own"
         raise UntrustedFileError(sentence, path=image)
     files = files_of(image)
@@ -100,7 +100,7 @@ def mount_at(image: str, mountpoint: str, devices: list[str]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     options = ",".join(f"device={device}" for device in devices)
     source, target = os.fsencode(os.path.abspath(image)), os.fsencode(mountpoint)
-    if libc.mount(source, target, b"erofs", _READ_ONLY, os.fsencode(options)):
+    if libc.mount(source, target, b"erofs", _FLAGS, os.fsencode(options)):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

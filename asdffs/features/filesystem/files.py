@@ -206,7 +206,10 @@ class _OpenFile:
 
     def get_range(self, path: str, *, start: int, end: int) -> bytes:
         self._file.seek(start)
-        return bytes(self._file.read(end - start))
+        found = b""
+        while len(found) < end - start and (part := self._file.read(end - start - len(found))):
+            found += part
+        return found
 
     def get_ranges(self, path: str, *, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
         return [self.get_range(path, start=start, end=end) for start, end in zip(starts, ends, strict=True)]

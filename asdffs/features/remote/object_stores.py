@@ -87,7 +87,15 @@ def open_store(url: Url, options: RemoteOptions, seconds: float) -> tuple[Any, s
     except Exception as err:  # obstore has an exception of its own for each kind of store
         sentence = str(err).partition("\n")[0][:120]
         raise RemoteError(f"the object store cannot be used: {sentence}", path=url.shown) from err
-    return store, unquote(url.path).lstrip("/")
+    return store, key_of(url)
+
+
+def key_of(url: Url) -> str:
+    """Return the key of an object.  Raises ``UsageError`` if it begins with a slash, which obstore cannot ask for."""
+    key = unquote(url.path).removeprefix("/")
+    if key.startswith("/"):
+        raise UsageError("names of objects that begin with a slash cannot be asked for", path=url.shown)
+    return key
 
 
 @functools.lru_cache(_MOST)

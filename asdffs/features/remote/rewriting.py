@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final, NamedTuple, NoReturn
-from urllib.parse import unquote, urlencode
+from urllib.parse import urlencode
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
@@ -30,8 +30,10 @@ from asdffs.errors import (
     NotSupportedError,
     RemoteError,
     StaleFileError,
+    UsageError,
 )
 from asdffs.features.remote.environment import stated_endpoint, stated_region
+from asdffs.features.remote.object_stores import key_of
 from asdffs.storage.own_files import cache_folder
 from asdffs.storage.urls import Url, parse_url
 
@@ -60,6 +62,8 @@ _BEFORE: Final = {
     "EndpointConnectionError": "the server cannot be reached",
     "ProfileNotFound": "the profile that AWS_PROFILE names is not there",
 }
+#: The name of the copy: that of an object may be too long for a file.
+_COPY: Final = "copy.asdf"
 _CHANGED: Final = "was changed in the store meanwhile, and is not overwritten; give the command again"
 
 
@@ -72,7 +76,7 @@ def change_object(url: str, change: Callable[[str], None]) -> None:
     """
     place = parse_url(url)
     with _told(place), _opened(place) as store, _folder() as folder:
-        path = os.path.join(folder, place.name)
+        path = os.path.join(folder, _COPY)
         copy = _whole_copy(store, path) if store.size <= WHOLE else _hollow_copy(store, url, path)
         before = os.stat(path)
         try:
@@ -124,6 +128,8 @@ class _Object(NamedTuple):
 @contextlib.contextmanager
 def _opened(url: Url) -> Iterator[_Object]:
     """Ask for an object and its tags."""
+    if url.text != url.shown:
+        raise UsageError("has a query or a user; write ? in the name of an object as %3F", path=url.shown)
     if url.scheme != "s3":
         raise NotSupportedError("only objects in S3 (s3://) can be changed where they are", path=url.shown)
     try:
@@ -136,7 +142,7 @@ def _opened(url: Url) -> Iterator[_Object]:
     region = stated_region() or "us-east-1"
     client = Session().create_client("s3", region_name=region, endpoint_url=stated_endpoint("s3"), config=config)
     with closing(client):
-        where = {"Bucket": url.host, "Key": unquote(url.path).lstrip("/")}
+        where = {"Bucket": url.host, "Key": key_of(url)}
         head = client.head_object(**where)
         kept = {name: head[name] for name in _KEPT if head.get(name) is not None}
         tags = client.get_object_tagging(**where)["TagSet"] if head.get("TagCount", 1) else []

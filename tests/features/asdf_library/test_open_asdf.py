@@ -158,6 +158,26 @@ def test_what_is_changed_in_memory_is_written(tmp_path: Path) -> None:
         assert b"asdffs" not in (tmp_path / f"{name}.asdf").read_bytes()
 
 
+def test_compression_and_storage_stay(tmp_path: Path) -> None:
+    """A file that is written anew is as large as asdf writes it, unless the user asks for something else."""
+    tree = {"z": np.zeros((500, 500)), "l": np.zeros((300, 300), "f4"), "n": np.arange(99)}
+    file = asdf.AsdfFile(tree)
+    for name, compression in (("z", "zlib"), ("l", "lz4")):
+        file.set_array_compression(tree[name], compression)
+    file.write_to(tmp_path / "a.asdf")
+    asdf.AsdfFile(tree).write_to(tmp_path / "e.asdf", all_array_storage="external")
+    with asdffs.open_asdf(tmp_path / "a.asdf") as found, asdf.open(tmp_path / "a.asdf") as theirs:
+        for name in tree:
+            assert found.get_array_compression(found[name]) == theirs.get_array_compression(theirs[name])
+        found.set_array_compression(found["l"], "bzp2")
+        found.write_to(tmp_path / "b.asdf")
+    with asdf.open(tmp_path / "b.asdf") as found:
+        assert [found.get_array_compression(found[name]) for name in tree] == ["zlib", "bzp2", None]
+        assert np.array_equal(found["n"], tree["n"])
+    with asdffs.open_asdf(tmp_path / "e.asdf") as found:
+        assert found.get_array_storage(found["n"]) == "external"
+
+
 def test_asdf_inside_fits(tmp_path: Path) -> None:
     write_fits(tmp_path / "cal.fits")
     with asdffs.open_asdf(tmp_path / "cal.fits") as file:

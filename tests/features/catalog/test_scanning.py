@@ -100,6 +100,16 @@ def test_types_that_differ(tmp_path: Path) -> None:
     assert asdffs.scan(tmp_path, columns=["v"]).schema.field("v").type == pyarrow.string()
 
 
+def test_a_value_that_no_type_takes(tmp_path: Path) -> None:
+    """NaN for a time is null as others are; columns that every dataset has may be named, and a text is refused."""
+    asdf.AsdfFile({"a": float("nan")}).write_to(tmp_path / "0.asdf")
+    for kind in (pyarrow.timestamp("us"), pyarrow.date32(), pyarrow.int8(), pyarrow.list_(pyarrow.int8())):
+        assert asdffs.scan(tmp_path, columns={"a": kind}).to_table()["a"].to_pylist() == [None]
+    assert asdffs.scan(tmp_path, columns=["@file", "a", "a"]).schema.names == ["@file", "@error", "a"]
+    with pytest.raises(AsdffsError, match="list of paths"):
+        asdffs.scan(tmp_path, columns="a")
+
+
 def test_a_prefix_of_a_bucket(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read through their store, several at a time, and named by their URLs."""
     pytest.importorskip("moto", reason="moto is not installed")

@@ -278,6 +278,80 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 @needs_kernel
+@pytest.mark.parametrize("size", [6_000, 30_000, 200_000])
+@pytest.mark.parametrize("where", [1, 54, 127, 128, 4095])
+def test_headers_that_are_longer_than_a_chunk(tmp_path: Path, size: int, where: int) -> None:
+    """Data just behind the beginning of a block, as with ``pad_blocks``; many columns."""
+    values = np.arange(size, dtype="f8")
+    records = np.zeros(300, [(f"column{number}", "f8") for number in range(150)])
+    asdf.AsdfFile({"v": values, "r": records, "text": ""}).write_to(tmp_path / "a.asdf", pad_blocks=True)
+    raw = (tmp_path / "a.asdf").read_bytes()
+    start = raw.index(b"\xd3BLK")
+    padding = (where - start - 54) % BLOCK
+    (tmp_path / "a.asdf").write_bytes(raw[:start] + bytes(padding) + raw[start : raw.rindex(b"#ASDF BLOCK INDEX")])
+    image, _ = export(tmp_path, tmp_path / "a.asdf")
+    with mounted(image) as point:
+        assert np.array_equal(np.load(point / "arrays/v.npy"), values)
+        assert np.array_equal(np.load(point / "arrays/r.npy"), records)
+        shown = next(line for line in Path("/proc/mounts").read_text().splitlines() if str(point) in line)
+        assert {"nosuid", "nodev", "noexec", "ro"} <= set(shown.split()[3].split(","))
+
+
+def test_headers_that_numpy_does_not_read(tmp_path: Path) -> None:
+    """They are left out, and told; other arrays are there."""
+    for fields in (300, 2700):
+        wide = np.zeros(8000 if fields == 300 else 10, [(f"field{number:05d}", "f8") for number in range(fields)])
+        asdf.AsdfFile({"wide": wide, "other": np.arange(9)}).write_to(tmp_path / "a.asdf")
+        _, told = export(tmp_path, tmp_path / "a.asdf")
+        assert "other" not in told
+        assert fields == 300 or "arrays/wide.npy is left out: its header would be longer than numpy reads" in told
+
+
+def test_nothing_but_an_image_is_replaced(tmp_path: Path) -> None:
+    """A file that was meant to be exported stays, also with --force; an image is replaced, and no more open."""
+    for name, mode in (("pub", 0o644), ("priv", 0o600)):
+        write(tmp_path / f"{name}.asdf")
+        os.chmod(tmp_path / f"{name}.asdf", mode)
+    before = (tmp_path / "pub.asdf").read_bytes()
+    environment = environment_in(tmp_path)
+    for words in (("pub.asdf", "pub.asdf"), ("pub.asdf", "priv.asdf")):
+        files = [tmp_path / word for word in words]
+        done = command("export", "--force", "--erofs", *files, environment=environment)
+        assert (done.code, "is no image" in done.err) == (2, True)
+    assert (tmp_path / "pub.asdf").read_bytes() == before
+    image, _ = export(tmp_path, tmp_path / "pub.asdf")
+    os.chmod(image, 0o644)
+    export(tmp_path, tmp_path / "priv.asdf")
+    assert image.stat().st_mode & 0o777 == 0o600
+
+
+def test_images_that_somebody_made(tmp_path: Path) -> None:
+    """Odd paths and numbers in the attributes are no image of ours."""
+    write(tmp_path / "a.asdf")
+    image, _ = export(tmp_path, tmp_path / "a.asdf")
+    raw, environment = image.read_bytes(), environment_in(tmp_path)
+    for old, new in (
+        (b"a.asdf", b"\\u0000"),
+        (b"a.asdf", b"\\ud800"),
+        (b'"size": 1', b'"size":-1'),
+        (b'"md5"', b'"md6"'),
+    ):
+        (tmp_path / "odd").write_bytes(raw.replace(old, new))
+        done = command("export", "--check", tmp_path / "odd", environment=environment)
+        assert done.code in (1, 4), done
+        assert "odd" in done.out + done.err
+        assert "cannot be read (" not in done.err
+    with pytest.raises(AsdffsError, match="make several"):
+        write_image(
+            {}, [Device("d", 0, 0, Access(), lambda at, length: b"")], {f"{n}": bytes(60_000) for n in range(5)}, _no
+        )
+
+
+def _no(at: int, raw: bytes) -> None:
+    raise AssertionError("nothing is written")
+
+
+@needs_kernel
 def test_an_image_is_no_more_open_than_its_files(tmp_path: Path) -> None:
     """A private file stays private in an image, beside one that everybody may read; a stranger's image is refused."""
     write(tmp_path / "mine.asdf")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 from support.mounts import mounted
-from support.web_server import WebServer
+from support.web_server import Answer, WebServer
 
 from asdffs.errors import AsdffsError
 
@@ -121,6 +121,26 @@ def test_chains(file: Path, tmp_path: Path) -> None:
             8, "little"
         )
         assert server.sent < 600_000
+
+
+def test_answers_of_another_length(tmp_path: Path) -> None:
+    """A server that ignores ranges is refused, never believed; a file that reads less at a time is read on."""
+    values = np.arange(200_000)
+    asdf.AsdfFile({"a": values}).write_to(tmp_path / "x.asdf")
+    raw = (tmp_path / "x.asdf").read_bytes()
+    with WebServer().running() as server:
+        url = server.put("/x.asdf", raw)
+        server.fault = lambda request: Answer(ranges=False) if request.method == "GET" else None
+        with pytest.raises((AsdffsError, OSError, ValueError)):
+            fsspec.filesystem("asdf", fo=url).cat("blocks/0000.bin")
+
+    class Short(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(min(size or 0, 50_000))
+
+    found = fsspec.filesystem("asdf", fo=Short(raw))
+    assert found.cat("blocks/0000.bin") == values.tobytes()
+    assert found.cat_file("blocks/0000.bin", 70_000, 200_000) == values.tobytes()[70_000:200_000]
 
 
 def test_fits_and_dask(file: Path) -> None:

@@ -214,6 +214,21 @@ def test_nothing_to_change_and_a_dry_run(tmp_path: Path, bucket: Bucket) -> None
     assert b"first" not in bucket.get("same.asdf")
 
 
+def test_only_the_object_that_is_named_is_changed(tmp_path: Path, bucket: Bucket) -> None:
+    """No slash and no query is dropped; long names work, and a dry run names the object."""
+    for key in ("dbl.asdf", "/dbl.asdf", "q", "q?v=1.asdf"):
+        bucket.put(key, content(3_000))
+    for url in ("s3://bucket//dbl.asdf", "s3://bucket/q?v=1.asdf", "s3://bucket/dbl.asdf?versionId=old"):
+        done = run(tmp_path, "set", "title=new", url)
+        assert done.code == 2, done
+    assert {bucket.get(key) for key in ("dbl.asdf", "/dbl.asdf", "q", "q?v=1.asdf")} == {content(3_000)}
+    assert run(tmp_path, "set", "title=new", "s3://bucket/q%3Fv=1.asdf").code == 0
+    check(bucket.get("q?v=1.asdf"), content(3_000), "new")
+    bucket.put(f"{'n' * 400}.asdf", content(3_000))
+    done = run(tmp_path, "set", "-n", "title=new", f"s3://bucket/{'n' * 400}.asdf")
+    assert (done.code, "changing-" in done.out, f"--- s3://bucket/{'n' * 400}.asdf" in done.out) == (0, False, True)
+
+
 def test_what_is_refused(tmp_path: Path, bucket: Bucket) -> None:
     for url, reason in (
         ("gs://bucket/x.asdf", "only objects in S3"),
