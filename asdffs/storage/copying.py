@@ -43,6 +43,26 @@ def copy_bytes(source: int, start: int, target: int, to: int, length: int) -> No
         start, to, length = start + copied, to + copied, length - copied
 
 
+def copy_data(source: int, start: int, target: int, to: int, length: int) -> None:
+    """Copy as ``copy_bytes``, but only the extents with data, so that holes stay holes.  Raises ``OSError``."""
+    offset, stop = start, start + length
+    while offset < stop and (found := _next_data(source, offset)) is not None:
+        first, last = min(found[0], stop), min(found[1], stop)
+        copy_bytes(source, first, target, to + first - start, last - first)
+        offset = max(last, offset + 1)
+
+
+def _next_data(fd: int, offset: int) -> tuple[int, int] | None:
+    """Return the start and the end of the next data at or after ``offset``, or None if only a hole is left."""
+    try:
+        start = os.lseek(fd, offset, os.SEEK_DATA)
+        return start, os.lseek(fd, start, os.SEEK_HOLE)
+    except OSError as err:
+        if err.errno == errno.ENXIO:
+            return None
+        raise
+
+
 class Stretch(NamedTuple):
     """``length`` bytes from ``offset`` of ``backend``."""
 

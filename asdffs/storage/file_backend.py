@@ -272,20 +272,15 @@ class FileFolder:
 
     def lock(self, backend: ReadBackend) -> bool:
         """Call flock without waiting; False if another process holds the lock; raises other ``OSError``."""
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(_fd(backend), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        return False
+        return _lock(_fd(backend))
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Lock the directory against other asdffs that choose names in it.  Raises ``LockedError``, ``OSError``."""
         with self.readable() as fd:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as err:
+            if not _lock(fd):
                 sentence = "another asdffs is writing files into this directory; wait until it ends"
-                raise LockedError(sentence, path=self.directory) from err
+                raise LockedError(sentence, path=self.directory)
             yield
 
     def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
@@ -294,15 +289,10 @@ class FileFolder:
             for place in range(0, length, CHUNK):
                 target.write_at(to + place, source.read_at(start + place, min(CHUNK, length - place)))
             return
-        from asdffs.storage.copying import copy_bytes
+        from asdffs.storage.copying import copy_data
 
-        stop = start + length
         target.truncate(max(target.size(), to + length))
-        offset = start
-        while offset < stop and (found := _next_data(_fd(source), offset)) is not None:
-            first, last = min(found[0], stop), min(found[1], stop)
-            copy_bytes(_fd(source), first, _fd(target), to + first - start, last - first)
-            offset = max(last, offset + 1)
+        copy_data(_fd(source), start, _fd(target), to, length)
 
     def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
         """Return whether cloning one block works.  Raises ``OSError`` if ``target`` cannot be emptied again."""
@@ -384,6 +374,13 @@ def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
         offset, rest = offset + written, rest[written:]
 
 
+def _lock(fd: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
 def _file_store(backend: ReadBackend) -> FileBackend:
     if not isinstance(backend, FileBackend):
         raise TypeError("a file folder accepts only its own files")
@@ -392,14 +389,3 @@ def _file_store(backend: ReadBackend) -> FileBackend:
 
 def _fd(backend: ReadBackend) -> int:
     return _file_store(backend).fileno()
-
-
-def _next_data(fd: int, offset: int) -> tuple[int, int] | None:
-    """Return the start and the end of the next data at or after ``offset``, or None if only a hole is left."""
-    try:
-        start = os.lseek(fd, offset, os.SEEK_DATA)
-        return start, os.lseek(fd, start, os.SEEK_HOLE)
-    except OSError as err:
-        if err.errno == errno.ENXIO:
-            return None
-        raise

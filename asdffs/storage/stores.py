@@ -21,7 +21,7 @@ _MOST: Final = 256
 
 
 class Store(Protocol):
-    """What a store must have.  ``start``, ``end`` and their plurals are offsets in bytes; the end is exclusive."""
+    """An object store that a program has opened.  ``start`` and ``end`` are in bytes; the end is exclusive."""
 
     def head(self, path: str) -> Mapping[str, Any]:
         """Return the facts of a file: ``size`` in bytes, ``last_modified``, a datetime, and perhaps ``e_tag``."""

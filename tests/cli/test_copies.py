@@ -66,6 +66,29 @@ def test_regression_copies_of_a_private_file_are_private(file: Path, tmp_path: P
     assert readable_for_others(out) == []
 
 
+def test_what_is_replaced_becomes_private_too(file: Path, tmp_path: Path) -> None:
+    """With --force, what others could read before is no more open than the file that it is made of now."""
+    out = tmp_path / "out"
+    out.mkdir()
+    commands = (
+        ("repack", file, out / "repacked.asdf"),
+        ("explode", file, out / "exploded"),
+        ("refs", file, "-o", out / "refs.json"),
+        ("show", file, "a", "--png", out / "a.png"),
+    )
+    file.chmod(0o644)
+    for words in commands:
+        asdffs(tmp_path, *words)
+    for path in out.rglob("*"):
+        path.chmod(0o644 if path.is_file() else 0o755)
+    file.chmod(0o600)
+    for words in commands:
+        asdffs(tmp_path, *words, "--force")
+    assert readable_for_others(out) == []
+    asdffs(tmp_path, "repack", file)  # in its own place it stays as it was
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 def test_a_file_of_several_files_is_as_open_as_all_of_them(tmp_path: Path) -> None:
     asdf.AsdfFile({"a": np.arange(9), "b": np.arange(9.0)}).write_to(tmp_path / "f.asdf")
     (tmp_path / "f.asdf").chmod(0o644)

@@ -126,8 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Mount; return when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
     if arguments.quiet or arguments.debug:
         logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
-    if (erofs := registry.feature("erofs")) is not None and erofs.is_image(arguments.file):
-        say(erofs.mount(arguments.file, arguments.mountpoint, arguments.options))
+    if _is_mounted_image(arguments):
         return 0
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
@@ -164,6 +163,15 @@ def run(arguments: argparse.Namespace) -> int:
         return run_in_background(_reporting(work), log, reopen_logs, keep=(claim,))
     finally:
         os.close(claim)  # the daemon has its own; if it was refused, the next mount may begin at once
+
+
+def _is_mounted_image(arguments: argparse.Namespace) -> bool:
+    """Mount an image of ``asdffs export``, and return whether the file is one.  Raises as ``erofs.mount``."""
+    erofs = registry.feature("erofs")
+    if erofs is None or not erofs.is_image(arguments.file):
+        return False
+    say(erofs.mount(arguments.file, arguments.mountpoint, arguments.options))
+    return True
 
 
 class _Waiting(NamedTuple):

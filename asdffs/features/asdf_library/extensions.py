@@ -31,7 +31,10 @@ class _Writing(Converter):  # type: ignore[misc]
 
 
 class _Reading(_Writing):
-    """Also makes such arrays.  ``make(node, tag, ctx)`` returns the array that a node of the tree states."""
+    """Makes such arrays from nodes of a tree, and gives asdf their elements.
+
+    ``make(node, tag, ctx)`` returns the array that a node states.
+    """
 
     tags = tuple(f"tag:stsci.edu:asdf/core/ndarray-{version}" for version in ("1.0.0", "1.1.0", "1.2.0"))
 
@@ -63,5 +66,5 @@ class LazyArrays(Extension):  # type: ignore[misc]
 
 
 def extensions() -> list[Extension]:
-    """Return what asdf finds by the entry point: the extension that only writes."""
+    """Return the extension for all files, which only writes; asdf calls this by the entry point."""
     return [LazyArrays()]

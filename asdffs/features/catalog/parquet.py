@@ -152,7 +152,7 @@ def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) ->
 
 
 def array_of(values: Sequence[Any], kind: str) -> Any:
-    """Return values as an array of Arrow of this type; what is no scalar is null, and text is what JSON shows."""
+    """Return values as an array of Arrow.  What is no scalar is null; in a column of text, numbers are as in JSON."""
     import pyarrow
 
     convert = _text if kind == "string" else _number

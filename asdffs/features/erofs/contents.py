@@ -29,7 +29,7 @@ _UNALIGNED: Final = "its data begin at byte"
 
 
 class Exported(NamedTuple):
-    """What an image has of the file ``path``.
+    """The part of an image that shows the file ``path``.
 
     ``attribute``: what tells its version; ``left_out``: a name -> the reason.
     """

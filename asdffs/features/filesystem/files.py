@@ -30,7 +30,7 @@ _AHEAD = 1 << 20
 
 
 class AsdfFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """What a mount of one ASDF file shows: ``tree.yaml``, ``blocks/``, ``arrays/`` and the rest, for reading.
+    """The files that a mount of one ASDF file shows, for reading: ``tree.yaml``, ``blocks/``, ``arrays/`` and others.
 
     ``fo``: a path or URL of the ASDF file, or a file that is open for reading.  ``target_protocol`` and
     ``target_options``: of the file system that has ``fo``.  ``hide``: names of array formats to leave out.  A file is

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -26,6 +27,7 @@ from asdffs.document.opening import open_document
 from asdffs.errors import (
     AsdffsError,
     DamagedFileError,
+    LockedError,
     MissingFileError,
     NotSupportedError,
     RemoteError,
@@ -34,6 +36,7 @@ from asdffs.errors import (
 )
 from asdffs.features.remote.environment import stated_endpoint, stated_region
 from asdffs.features.remote.object_stores import key_of
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.own_files import cache_folder
 from asdffs.storage.urls import Url, parse_url
 
@@ -64,6 +67,8 @@ _BEFORE: Final = {
 }
 #: The name of the copy: that of an object may be too long for a file.
 _COPY: Final = "copy.asdf"
+#: How the names of their directories begin.
+_PREFIX: Final = "changing-"
 _CHANGED: Final = "was changed in the store meanwhile, and is not overwritten; give the command again"
 
 
@@ -93,8 +98,18 @@ def change_object(url: str, change: Callable[[str], None]) -> None:
 def _folder() -> Iterator[str]:
     """Make a directory for copies, which may be large files of holes: where the cache is, not in memory."""
     os.makedirs(cache_folder(), mode=0o700, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="changing-") as folder:
+    _remove_left()
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=_PREFIX) as folder, FileFolder(folder).exclusive():
         yield folder
+
+
+def _remove_left() -> None:
+    """Remove the copies of commands that were killed: those of a live command are locked."""
+    for name in os.listdir(cache_folder()):
+        if name.startswith(_PREFIX):
+            folder = os.path.join(cache_folder(), name)
+            with contextlib.suppress(LockedError, OSError), FileFolder(folder).exclusive():
+                shutil.rmtree(folder)
 
 
 def _name(err: AsdffsError | OSError, path: str, shown: str) -> None:

@@ -121,7 +121,8 @@ def content(size: int, blocks: int = 3) -> bytes:
 
 
 def run(tmp_path: Path, *words: object) -> Any:
-    environment = environment_in(tmp_path) | {name: os.environ[name] for name in ("AWS_ENDPOINT_URL", "NO_PROXY")}
+    kept = ("AWS_ENDPOINT_URL", "NO_PROXY", "XDG_CACHE_HOME")
+    environment = environment_in(tmp_path) | {name: os.environ[name] for name in kept}
     return command(*words, environment=environment | CREDENTIALS)
 
 
@@ -199,6 +200,22 @@ def test_any_request_is_refused(tmp_path: Path, bucket: Bucket, size: int) -> No
         assert bucket.get("one.asdf") == old
         assert not bucket.uploads()
     assert number > 2
+
+
+def test_copies_of_killed_commands_go(tmp_path: Path, bucket: Bucket) -> None:
+    """The next command removes what a killed one left, and not the copy of one that is running."""
+    bucket.put("x.asdf", content(3_000))
+    cache = tmp_path / "cache/asdffs"
+
+    def change(path: str) -> None:
+        (cache / "changing-dead").mkdir()
+        (cache / "changing-dead/copy.asdf").write_bytes(b"x")
+        assert run(tmp_path, "set", "title=other", "s3://bucket/x.asdf").code == 0
+        assert not (cache / "changing-dead").exists()
+        assert os.path.exists(path)
+
+    change_object("s3://bucket/x.asdf", change)
+    assert not list(cache.glob("changing-*"))
 
 
 def test_nothing_to_change_and_a_dry_run(tmp_path: Path, bucket: Bucket) -> None:
