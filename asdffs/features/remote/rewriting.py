@@ -30,6 +30,7 @@ from asdffs.errors import (
     LockedError,
     MissingFileError,
     NotSupportedError,
+    Remedy,
     RemoteError,
     StaleFileError,
     UsageError,
@@ -146,7 +147,8 @@ def _opened(url: Url) -> Iterator[_Object]:
     if url.text != url.shown:
         raise UsageError("has a query or a user; write ? in the name of an object as %3F", path=url.shown)
     if url.scheme != "s3":
-        raise NotSupportedError("only objects in S3 (s3://) can be changed where they are", path=url.shown)
+        sentence = "only objects in S3 (s3://) can be changed where they are"
+        raise NotSupportedError(sentence, path=url.shown, remedy=Remedy.MAKE_LOCAL)
     try:
         from botocore.config import Config
         from botocore.session import Session

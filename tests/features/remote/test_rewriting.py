@@ -255,6 +255,7 @@ def test_what_is_refused(tmp_path: Path, bucket: Bucket) -> None:
         done = run(tmp_path, "set", "title=x", url)
         assert done.code != 0
         assert reason in done.err, done.err
+        assert ("asdffs repack" in done.err) == ("only" in reason)
     nobody = environment_in(tmp_path) | {"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"], "HOME": str(tmp_path)}
     nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
     done = command("set", "title=x", "s3://bucket/text.asdf", environment=nobody)

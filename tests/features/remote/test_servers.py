@@ -17,7 +17,7 @@ import pytest
 from support.fits_files import DATA, DQ, write_fits
 from support.mounts import LIMIT, asdffs, environment_in
 from support.remote_files import arrays, make
-from support.s3_server import KEY, SECRET, s3_server
+from support.s3_server import CREDENTIALS, KEY, SECRET, s3_server
 from support.web_server import WebServer
 
 from asdffs.document.document import Document
@@ -94,7 +94,10 @@ class TestS3:
         assert sorted(path.name for path in (tmp_path / "parts").iterdir())[0] == "data.asdf"
         done = asdffs("check", "--endpoint", s3, "s3://bucket/jw.fits", url, environment=environment)
         assert done.returncode == 0, done.stdout
-        done = asdffs("set", "meta.observer=Eve", url, environment=environment)
+        nobody = {**environment, **CREDENTIALS, "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}
+        done = asdffs("set", "meta.observer=Eve", url, environment=nobody)
+        assert (done.returncode, done.stderr) == (8, f"asdffs: {url}: the server cannot be reached\n")
+        done = asdffs("edit", url, environment=environment)
         assert (done.returncode != 0, "asdffs repack" in done.stderr) == (True, True)
         done = asdffs("cache", "--clear", environment=environment)
         removed, left = done.stdout.splitlines()
