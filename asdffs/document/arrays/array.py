@@ -357,10 +357,11 @@ class Array:
         region, axes = region.as_it_lies()
         block = Block(elements.file, elements.placement.number)
         if not is_packed(region.shape, region.strides, elements.placement.item):
-            compressed = elements.file.table.header(block.number).compressed
-            if not elements.file.is_remote and not compressed:
+            wanted = Strided(region.shape, region.strides, elements.placement.item, region.offset)
+            packed = elements.file.table.header(block.number).compressed and 2 * wanted.extent[1] < block.size
+            if not elements.file.is_remote and not packed:  # of a block that is decoded nearly whole, mmap is quicker
                 return _copied(self.mapped()[index])
-            parts = requested_parts(Strided(region.shape, region.strides, elements.placement.item, region.offset))
+            parts = requested_parts(wanted)
             raw = b"".join(elements.parts(list(parts)))
             scattered = np.frombuffer(raw, np.dtype(elements.descr)).reshape(region.shape).copy()
             return scattered[()] if region.scalar else scattered.transpose(np.argsort(axes))
