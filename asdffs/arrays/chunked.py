@@ -83,6 +83,12 @@ class Chunked(NamedTuple):
         return place
 
 
+class Tiled(NamedTuple):
+    """The description of an array of tiles.  ``starts``: the place of the first element of each tile in the array."""
+
+    starts: tuple[tuple[int, ...], ...]
+
+
 def parse_chunked(value: dict[str, Any]) -> Chunked:
     """Return the description in the mapping of the array.  Raises ``InvalidArrayError`` with the reason."""
     metadata, table = value.get(METADATA), value.get(TABLE)

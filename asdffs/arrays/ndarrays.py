@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from asdffs.arrays.chunked import Chunked, described, is_chunked, parse_chunked, starts_of
+from asdffs.arrays.chunked import Chunked, Tiled, described, is_chunked, parse_chunked, starts_of
 from asdffs.arrays.datatypes import integers, is_length, item_size
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
@@ -33,8 +33,7 @@ class Ndarray(NamedTuple):
     * ``line``: from 1
     * ``odd``: an invalid offset, strides or shape as text (``offset is -1``), else empty
     * ``inline``: whether its values are in the tree
-    * ``chunked``: the description of an array of asdf-zarr, which has no ``source``; otherwise None
-    * ``starts``: the place of each tile of an array of tiles, which has no ``source``; otherwise None
+    * ``pieces``: the description of an array in several pieces, which has no ``source``; otherwise None
     """
 
     path: Path
@@ -48,13 +47,7 @@ class Ndarray(NamedTuple):
     row: tuple[int, ...] | None = None
     odd: str = ""
     inline: bool = False
-    chunked: Chunked | None = None
-    starts: tuple[tuple[int, ...], ...] | None = None
-
-    @property
-    def in_pieces(self) -> bool:
-        """True if its elements are in pieces of the file, each described by itself, so it has no ``source``."""
-        return self.chunked is not None or self.starts is not None
+    pieces: Chunked | Tiled | None = None
 
     @property
     def has_records(self) -> bool:
@@ -119,7 +112,7 @@ def chunked_of(found: Found) -> Ndarray | None:
     except InvalidArrayError:
         return None
     datatype, byteorder = described(chunked.dtype)
-    return Ndarray(found.path, None, chunked.shape, datatype, byteorder, 0, None, found.line, chunked=chunked)
+    return Ndarray(found.path, None, chunked.shape, datatype, byteorder, 0, None, found.line, pieces=chunked)
 
 
 def tiled_of(found: Found) -> Ndarray:
@@ -131,7 +124,7 @@ def tiled_of(found: Found) -> Ndarray:
         odd = err.sentence
     shape = integers(value.get("shape"))
     return Ndarray(
-        found.path, None, shape, value.get("datatype"), "little", 0, None, found.line, odd=odd, starts=starts
+        found.path, None, shape, value.get("datatype"), "little", 0, None, found.line, odd=odd, pieces=Tiled(starts)
     )
 
 

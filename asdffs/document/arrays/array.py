@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import Branch
+from asdffs.arrays.chunked import Chunked
 from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import GatheredElements
 from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, Strided, requested_parts
@@ -329,10 +330,11 @@ class Array:
         """Return the facts on which the elements depend, besides the branch."""
         if branch.inline is not None or branch.array is None:
             return ()
-        if branch.array.starts is not None:
+        pieces = branch.array.pieces
+        if isinstance(pieces, Chunked):
+            return len(self._file.table), self._file.changes.stamp(content(pieces.table))
+        if pieces is not None:
             return ()  # its tiles are looked up at each read
-        if branch.array.chunked is not None:
-            return len(self._file.table), self._file.changes.stamp(content(branch.array.chunked.table))
         if self._file.region(branch.array.source) is not None:
             return (self._file.generation,)
         if isinstance(branch.array.source, str):

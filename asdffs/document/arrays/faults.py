@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asdffs.arrays.branch import Branch
+from asdffs.arrays.chunked import Chunked
 from asdffs.arrays.inline import check_inline
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import ArrayFault, array_errors, block_of, check_mask_shape, fault_in_block
@@ -37,7 +38,7 @@ def find_faults(file: FileState) -> Iterator[ArrayFault]:
 
 def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
     contents, outside = file.contents, isinstance(array.source, str)
-    if branch.inline is None and not array.in_pieces and not outside:
+    if branch.inline is None and array.pieces is None and not outside:
         sentence = fault_in_block(array, len(file.table), contents.stated_size)
         if sentence:
             return sentence
@@ -59,10 +60,8 @@ def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
 
 def _has_no_codec(file: FileState, branch: Branch, array: Ndarray) -> bool:
     """Return whether the elements cannot be decoded here, which is not a fault of the array."""
-    if array.chunked is not None:
-        return bool(missing_library(array.chunked))
-    if array.in_pieces:
-        return False
+    if array.pieces is not None:
+        return isinstance(array.pieces, Chunked) and bool(missing_library(array.pieces))
     return branch.inline is None and bool(file.contents.codecs.obstacle(block_of(len(file.table), array)))
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch
+from asdffs.arrays.chunked import Chunked
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.inline import inline_array
 from asdffs.arrays.ndarrays import Ndarray
@@ -46,9 +47,9 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     array cannot be shown, another ``AsdffsError``, or ``OSError``.
     """
     array = branch.array
-    if array is not None and array.chunked is not None:
-        return ChunkedElements(file, array.chunked)
-    if array is not None and array.starts is not None:
+    if array is not None and isinstance(array.pieces, Chunked):
+        return ChunkedElements(file, array.pieces)
+    if array is not None and array.pieces is not None:
         return TiledElements(file, branch, functools.partial(elements_of, rows_first=True))
     if branch.inline is not None or array is None:
         outline = file.outlines.outline()
@@ -73,7 +74,7 @@ def source_file(file: FileState, source: str) -> FileState:
 def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
     """Return the subjects, besides the tree, whose changes may change the elements of an array."""
     array = branch.array
-    if array is not None and array.in_pieces:
+    if array is not None and array.pieces is not None:
         return (CONTENTS, BLOCKS)
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()
@@ -114,7 +115,7 @@ def location_of(file: FileState, branch: Branch, *, pieces: int = 0) -> Location
     array = branch.array
     if array is None or branch.inline is not None:
         raise NotPermittedError("its elements are in the text of the tree")
-    if array.in_pieces:
+    if array.pieces is not None:
         raise NotPermittedError("its elements are in several chunks")
     region = file.region(array.source)
     if region is not None:

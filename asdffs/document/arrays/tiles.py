@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch
+from asdffs.arrays.chunked import Tiled
 from asdffs.arrays.datatypes import descr_of
 from asdffs.document.arrays.chunks import GatheredElements, Ranges
 from asdffs.document.arrays.elements import Elements, import_numpy
@@ -32,15 +33,15 @@ class TiledElements(GatheredElements):
         import numpy as np
 
         array = branch.array
-        if array is None or array.starts is None or array.shape is None or array.odd:
+        if array is None or not isinstance(array.pieces, Tiled) or array.shape is None or array.odd:
             raise InvalidArrayError(array.odd if array is not None and array.odd else "its shape is not valid")
         self._file, self._find = file, find
         self.dtype = np.dtype(descr_of(array.datatype, array.byteorder))
         self.descr = np.lib.format.dtype_to_descr(self.dtype)
         self.shape = array.shape
         self.size = self.dtype.itemsize * math.prod(array.shape)
-        self._tiles = [self._tile(branch, number, start) for number, start in enumerate(array.starts)]
-        self._starts = np.array(array.starts, np.int64).reshape(len(array.starts), len(self.shape))
+        self._tiles = [self._tile(branch, number, start) for number, start in enumerate(array.pieces.starts)]
+        self._starts = np.array(array.pieces.starts, np.int64).reshape(len(self._tiles), len(self.shape))
         lengths = [tile.array.shape for tile in self._tiles if tile.array is not None]
         self._stops = self._starts + np.array(lengths, np.int64).reshape(self._starts.shape)
         self.chunk = lengths[0] if lengths else None
