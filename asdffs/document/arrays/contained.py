@@ -10,18 +10,16 @@ All are read-only.  Needs the extra ``fits`` (astropy) for what is converted.
 
 from __future__ import annotations
 
-import io
 import math
-import os
-import warnings
-from typing import Any
+from collections.abc import Callable
 
 from asdffs.arrays.datatypes import descr_of, item_size
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import place_in
+from asdffs.document.arrays.converting import converted
 from asdffs.document.arrays.elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState
-from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError, Remedy
+from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.format.container import Region
 from asdffs.storage.backend import Extent, read_bytes
 
@@ -65,7 +63,7 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
         before = file.steady_region(array.source)
         try:
             with file.scheduler.waiting():
-                made = MadeElements(_converted(file, region))
+                made = MadeElements(converted(region, _whole(file), file.whole_size))
         except InvalidArrayError:
             if file.steady_region(array.source) == before:
                 raise
@@ -96,82 +94,11 @@ def _listed(shape: tuple[int, ...] | None) -> str:
     return "not valid" if shape is None else str(list(shape))
 
 
-class _Alone(io.RawIOBase):
-    """The header of a region and what follows, as a file object; used without the main lock.
+def _whole(file: FileState) -> Callable[[int, int], bytes]:
+    """Return what reads bytes of the whole file without the main lock."""
 
-    astropy would read all headers before, with rules of its own.
-    """
+    def read(offset: int, length: int) -> bytes:
+        with file.scheduler.resumed():
+            return read_bytes(file.read_whole(offset, length))
 
-    def __init__(self, file: FileState, region: Region) -> None:
-        self._file = file
-        self._header = region.header
-        self._shift = region.offset - len(region.header)
-        self._size = file.whole_size - self._shift
-        self._place = 0
-
-    def readable(self) -> bool:
-        """See ``io.RawIOBase``."""
-        return True
-
-    def seekable(self) -> bool:
-        """See ``io.RawIOBase``."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """See ``io.RawIOBase``."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        """See ``io.RawIOBase``."""
-        raw = self._header[self._place : self._place + len(buffer)]
-        if not raw:
-            with self._file.scheduler.resumed():
-                length = max(0, min(len(buffer), self._size - self._place))
-                raw = read_bytes(self._file.read_whole(self._place + self._shift, length))
-        buffer[: len(raw)] = raw
-        self._place += len(raw)
-        return len(raw)
-
-
-def _converted(file: FileState, region: Region) -> Any:
-    """Return the data of an HDU as astropy shows them, as an ndarray.  Raises ``InvalidArrayError``."""
-    try:
-        from astropy.io import fits
-    except ImportError as err:
-        raise InvalidArrayError(
-            "its data are scaled or compressed, and astropy is not installed", remedy=Remedy.INSTALL_FITS
-        ) from err
-    import numpy as np
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what astropy finds wrong elsewhere in the file is not about this array
-            with (
-                io.BufferedReader(_Alone(file, region)) as alone,
-                fits.open(alone, memmap=False, ignore_missing_simple=True) as hdus,
-            ):
-                data = hdus[0].data
-                return _columns(data) if data.dtype.names else np.array(data)
-    except AsdffsError:
-        raise
-    except Exception as err:  # astropy and its codecs raise whatever the damage leads to
-        if isinstance(err, OSError) and err.errno is not None:
-            raise
-        raise InvalidArrayError(f"astropy cannot read its FITS extension: {str(err)[:100]}") from err
-
-
-def _columns(table: Any) -> Any:
-    """Return the columns of a FITS table, converted, as one structured array."""
-    import numpy as np
-
-    columns = {name: np.asarray(table[name]) for name in table.dtype.names}
-    for name, column in columns.items():
-        if column.dtype == object:
-            raise InvalidArrayError(f"the column {name} of its FITS extension has rows of different lengths")
-    fields = [(name, column.dtype, column.shape[1:]) for name, column in columns.items()]
-    found = np.empty(len(table), fields)
-    for name, column in columns.items():
-        found[name] = column
-    return found
+    return read
