@@ -224,6 +224,7 @@ def read_sunpy(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def make_dkist(path: Path) -> None:
     import asdf
     from astropy import units
+    from astropy.io import fits
     from astropy.table import Table
     from dkist import Dataset
     from dkist.io import DKISTFileManager
@@ -231,7 +232,10 @@ def make_dkist(path: Path) -> None:
 
     headers = Table({"NAXIS": np.full(4, 2), "DATE": ["2026-01-01"] * 4, "EXPOSURE": np.linspace(0, 1, 4)})
     names = np.array([["a.fits", "b.fits"], ["c.fits", "d.fits"]])
-    files = DKISTFileManager.from_parts(names, 0, "float", (10, 20), loader=AstropyFITSLoader)
+    files = DKISTFileManager.from_parts(names, 1, "float64", (1, 10, 20), loader=AstropyFITSLoader)
+    for number, name in enumerate(names.flat[1:]):  # the first is missing
+        hdu = fits.CompImageHDU(np.full((1, 10, 20), number + 0.5), compression_type="GZIP_2", quantize_level=0)
+        fits.HDUList([fits.PrimaryHDU(), hdu]).writeto(path.with_name(str(name)), overwrite=True)
     meta = {"inventory": {"datasetId": "AAAA"}, "headers": headers}
     dataset = Dataset(files.dask_array, wcs=sky(), meta=meta, unit=units.count)
     dataset._file_manager = files
@@ -245,6 +249,7 @@ def read_dkist(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         found = file["dataset"]
         table = found.meta["headers"]
         arrays = {f"dataset/meta/headers/columns/{name}/data": np.array(table[name]) for name in table.colnames}
+        arrays["dataset/data"] = found.data.compute()
         values = {"datasetId": found.meta["inventory"]["datasetId"], "files": str(found.files.filenames)}
         return arrays, {**values, "headers": str(table), "wcs": str(found.wcs)}
 

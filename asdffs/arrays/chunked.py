@@ -27,7 +27,8 @@ NULLS: Final = (None, "", "~", "null", "Null", "NULL")
 _TILED: Final = re.compile(r".*[:/]core/chunked-ndarray-[\d.]+")
 _TILE: Final = re.compile(r".*[:/]core/ndarray-chunk-[\d.]+")
 _MOST_AXES: Final = 64
-_LARGEST: Final = 1 << 62
+#: The largest number of elements.
+LARGEST: Final = 1 << 62
 _KINDS: Final = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 _ORDERS: Final = {"<": "little", ">": "big"}
 
@@ -40,11 +41,6 @@ def is_chunked(tag: str) -> bool:
 def is_tiled(tag: str) -> bool:
     """Return whether ``tag`` is that of an array of tiles, as ASDF.jl writes them."""
     return _TILED.fullmatch(tag) is not None
-
-
-def is_in_pieces(tag: str) -> bool:
-    """Return whether ``tag`` is that of an array in pieces of one of the two kinds."""
-    return is_chunked(tag) or is_tiled(tag)
 
 
 def is_tile(tag: str) -> bool:
@@ -92,14 +88,14 @@ class Tiled(NamedTuple):
 def parse_chunked(value: dict[str, Any]) -> Chunked:
     """Return the description in the mapping of the array.  Raises ``InvalidArrayError`` with the reason."""
     metadata, table = value.get(METADATA), value.get(TABLE)
-    if not isinstance(metadata, dict) or not isinstance(table, int) or not _is_length(table):
+    if not isinstance(metadata, dict) or not isinstance(table, int) or not is_count(table):
         raise InvalidArrayError("its chunks are in a store outside of this file, which asdffs does not read")
     if metadata.get("zarr_format", 2) != 2:
         raise InvalidArrayError(f"its Zarr version is {str(metadata['zarr_format'])[:20]}; asdffs reads version 2")
     shape, chunk = _lengths(metadata, "shape", 0), _lengths(metadata, "chunks", 1)
     if len(shape) != len(chunk) or len(shape) > _MOST_AXES:
         raise InvalidArrayError(f"it has {len(shape)} axes, and its chunks have {len(chunk)}")
-    if max(math.prod(shape), math.prod(chunk)) > _LARGEST:
+    if max(math.prod(shape), math.prod(chunk)) > LARGEST:
         raise InvalidArrayError("its shape or that of its chunks is too large")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):
@@ -118,11 +114,11 @@ def parse_chunked(value: dict[str, Any]) -> Chunked:
 def starts_of(value: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
     """Return the place of each tile of an array of tiles.  Raises ``InvalidArrayError`` with the reason."""
     shape, tiles = value.get("shape"), value.get("chunks")
-    if not isinstance(shape, list) or not all(map(_is_length, shape)) or not isinstance(tiles, list):
+    if not isinstance(shape, list) or not all(map(is_count, shape)) or not isinstance(tiles, list):
         raise InvalidArrayError("its shape or its chunks are missing or not valid")
     starts = [tile.get("start") if isinstance(tile, dict) else None for tile in tiles]
     for number, start in enumerate(starts):
-        if not isinstance(start, list) or len(start) != len(shape) or not all(map(_is_length, start)):
+        if not isinstance(start, list) or len(start) != len(shape) or not all(map(is_count, start)):
             raise InvalidArrayError(f"its chunk {number} has no start with {len(shape)} numbers")
     return tuple(map(tuple, starts))  # type: ignore[arg-type]
 
@@ -156,7 +152,7 @@ def _record(fields: list[Any]) -> list[Any] | None:
 
 def _lengths(metadata: dict[str, Any], name: str, least: int) -> tuple[int, ...]:
     found = metadata.get(name)
-    if not isinstance(found, list) or not all(_is_length(length) and length >= least for length in found):
+    if not isinstance(found, list) or not all(is_count(length) and length >= least for length in found):
         raise InvalidArrayError(f"its {name} is missing or not valid")
     return tuple(found)
 
@@ -165,5 +161,6 @@ def _is_codec(stated: Any) -> bool:
     return isinstance(stated, dict) and isinstance(stated.get("id"), str)
 
 
-def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
+def is_count(value: Any) -> bool:
+    """Return whether ``value`` is a number of elements, or a position among them."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST

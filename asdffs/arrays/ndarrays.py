@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from asdffs.arrays.chunked import Chunked, Tiled, described, is_chunked, parse_chunked, starts_of
+from asdffs.arrays.chunked import Chunked, Tiled, described, is_chunked, is_tiled, parse_chunked, starts_of
 from asdffs.arrays.datatypes import integers, is_length, item_size
+from asdffs.arrays.stacked import Stacked, is_stacked, parse_stacked
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.paths import Path
@@ -47,7 +48,7 @@ class Ndarray(NamedTuple):
     row: tuple[int, ...] | None = None
     odd: str = ""
     inline: bool = False
-    pieces: Chunked | Tiled | None = None
+    pieces: Chunked | Tiled | Stacked | None = None
 
     @property
     def has_records(self) -> bool:
@@ -103,16 +104,19 @@ def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
     )
 
 
-def chunked_of(found: Found) -> Ndarray | None:
-    """Return the array of asdf-zarr that a mapping describes; None if it is none, or has no chunks in the file."""
-    if not is_chunked(found.tag) or not isinstance(found.value, dict):
-        return None
+def is_in_pieces(tag: str) -> bool:
+    """Return whether ``tag`` is that of an array in several pieces: of asdf-zarr, of tiles, or in FITS files."""
+    return is_chunked(tag) or is_tiled(tag) or is_stacked(tag)
+
+
+def gathered_of(found: Found) -> Ndarray | None:
+    """Return the array of asdf-zarr, or in FITS files, that a mapping describes; None if it cannot be read so."""
     try:
-        chunked = parse_chunked(found.value)
+        pieces = parse_stacked(found.value) if is_stacked(found.tag) else parse_chunked(found.value)
     except InvalidArrayError:
         return None
-    datatype, byteorder = described(chunked.dtype)
-    return Ndarray(found.path, None, chunked.shape, datatype, byteorder, 0, None, found.line, pieces=chunked)
+    kind, order = (pieces.datatype, pieces.byteorder) if isinstance(pieces, Stacked) else described(pieces.dtype)
+    return Ndarray(found.path, None, pieces.shape, kind, order, 0, None, found.line, pieces=pieces)
 
 
 def tiled_of(found: Found) -> Ndarray:

@@ -26,8 +26,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table, upwards
-from asdffs.arrays.chunked import is_chunked, is_in_pieces, is_tiled
-from asdffs.arrays.ndarrays import Ndarray, chunked_of, ndarray_of, tiled_of
+from asdffs.arrays.chunked import is_chunked, is_tiled
+from asdffs.arrays.ndarrays import Ndarray, gathered_of, is_in_pieces, ndarray_of, tiled_of
+from asdffs.arrays.stacked import is_stacked
 from asdffs.dialects.base import Dialect
 from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS
@@ -142,8 +143,8 @@ class _Walk:
             if self._spans or not branch.mapping:
                 branch.span = tape.start[row], tape.end[row]
             self._note_array(branch, row)
-        elif tag and branch.mapping and is_chunked(tag):
-            self._chunked(branch, row)
+        elif tag and branch.mapping and (is_chunked(tag) or is_stacked(tag)):
+            self._gathered(branch, row)
         else:
             if branch.mapping and is_tiled(tag):
                 branch.array = tiled_of(Found(branch.path, tag, self._facts.mapping(row), branch.line))
@@ -162,9 +163,9 @@ class _Walk:
             self._known[row] = branch
         return branch
 
-    def _chunked(self, branch: Branch, row: int) -> None:
-        """Read an array of asdf-zarr."""
-        branch.array = chunked_of(Found(branch.path, branch.tag, self._facts.mapping(row), branch.line))
+    def _gathered(self, branch: Branch, row: int) -> None:
+        """Read an array of asdf-zarr, or one in FITS files."""
+        branch.array = gathered_of(Found(branch.path, branch.tag, self._facts.mapping(row), branch.line))
         if branch.array is not None:
             branch.hold()
             self._arrays.append(branch)

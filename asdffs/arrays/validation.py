@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from asdffs.arrays.chunked import is_in_pieces
-from asdffs.arrays.ndarrays import Ndarray, arrays_of
+from asdffs.arrays.ndarrays import Ndarray, arrays_of, is_in_pieces
 from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy

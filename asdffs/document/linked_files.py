@@ -18,6 +18,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.sources import resolve
 from asdffs.document.blocks.transaction import Foreign
+from asdffs.document.data_files import DataFile, DataFiles
 from asdffs.document.outlines import Outlines
 from asdffs.document.report import Report
 from asdffs.errors import (
@@ -31,9 +32,9 @@ from asdffs.errors import (
     reason_of,
 )
 from asdffs.scheduling import Rank, RankedLock, Scheduler
-from asdffs.storage.backend import ReadFolder, Signature
+from asdffs.storage.backend import ReadBackend, ReadFolder, Signature
 from asdffs.storage.mount_table import OWN, outside
-from asdffs.storage.urls import is_remote, joined_url, parse_url
+from asdffs.storage.urls import is_remote, joined_url, parse_url, shown_url
 from asdffs.tree.paths import Path
 
 #: The largest number of linked files that are open for one document: each uses a file descriptor.
@@ -76,9 +77,20 @@ class OtherFile(Protocol):
 F = TypeVar("F", bound=OtherFile)
 
 
-class LinkedFiles(Generic[F]):
-    """The files to which ``root`` refers, directly or not.  ``open_other(path, self)`` opens one, read-only.
+class Opener(Protocol[F]):
+    """Opens files to which others refer, read-only."""
 
+    def document(self, path: str, linked_files: LinkedFiles[F]) -> F:
+        """Open the ASDF file at ``path``, which may be a URL; ``linked_files`` are to have it."""
+
+    def data(self, path: str) -> tuple[ReadFolder, ReadBackend]:
+        """Open a file of any format at ``path``, which may be a URL."""
+
+
+class LinkedFiles(Generic[F]):
+    """The files to which ``root`` refers, directly or not.  ``opener`` opens them.
+
+    ``data``: those that are not ASDF files.
     ``others``: None if only this user sees what the files have; else only such files are followed as all may read who
     may read ``root``, and ``others`` has permission bits besides those of ``root`` (``storage/permissions``).
     ``servers``: those to which local files may lead, ``HOST`` or ``HOST:PORT``.
@@ -87,19 +99,20 @@ class LinkedFiles(Generic[F]):
     def __init__(
         self,
         root: F,
-        open_other: Callable[[str, LinkedFiles[F]], F],
+        opener: Opener[F],
         scheduler: Scheduler,
         others: int | None = None,
         servers: Collection[str] = (),
     ) -> None:
         self._root = root
-        self._open_other = open_other
+        self._opener = opener
         self._scheduler = scheduler
         self._others = others
         self._servers = servers
         self._opened: dict[str, F] = {}
         self._opening = RankedLock(scheduler, Rank.LINKED_FILES)
         self._told: set[str] = set()
+        self.data = DataFiles(self._open_data, self._check_data)
 
     def find(self, uri: str, base: F) -> F:
         """Return the file to which ``uri``, without a fragment, refers in the file ``base``, as it is now.
@@ -145,7 +158,7 @@ class LinkedFiles(Generic[F]):
         if found.foreign() is Foreign.REMOVED:
             raise MissingFileError("was removed", path=real)
         found.follow()
-        self._check_readers(found)
+        self._check_readers(found.signature, found.folder, found.location)
         return found
 
     def _outside(self, path: str) -> str:
@@ -156,18 +169,25 @@ class LinkedFiles(Generic[F]):
             raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         return real
 
-    def _check_readers(self, found: F) -> None:
+    def _open_data(self, place: str) -> tuple[ReadFolder, ReadBackend]:
+        if not is_remote(place):
+            self._outside(place)
+        with self._scheduler.waiting():  # it may be on a network
+            return self._opener.data(place)
+
+    def _check_data(self, found: DataFile, place: str) -> None:
+        self._check_readers(found.signature, found.folder, place)
+
+    def _check_readers(self, signature: Signature, folder: ReadFolder, place: str) -> None:
         """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
         if self._others is None:
             return
         from asdffs.storage.permissions import may_all_read  # most mounts are for one user
 
         root = self._root.signature.access
-        if is_remote(found.location) or not may_all_read(
-            found.signature.access, found.folder.whereabouts(), root, self._others
-        ):
+        if is_remote(place) or not may_all_read(signature.access, folder.whereabouts(), root, self._others):
             sentence = "is not followed, because other users may use the mount, and may not all read this file"
-            raise NotPermittedError(sentence, path=found.path)
+            raise NotPermittedError(sentence, path=shown_url(place) if is_remote(place) else place)
 
     def branch(self, reference: str, base: F) -> tuple[F, Branch] | None:
         """Return the target of a ``$ref`` to another file, which is in the file ``base``, and the file of the target.
@@ -211,12 +231,13 @@ class LinkedFiles(Generic[F]):
         for document in self._opened.values():
             document.close()
         self._opened.clear()
+        self.data.close()
 
     def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:
             raise NotSupportedError(f"is not opened, because the tree refers to more than {_MOST} files")
         with self._scheduler.waiting():  # it may be on a network
-            return self._open_other(path, self)
+            return self._opener.document(path, self)
 
 
 def place_of(uri: str, base: str, servers: Collection[str]) -> str:

@@ -109,7 +109,7 @@ def open_in_folder(
         chosen._replace(padding=_fitting(chosen.padding, parts.transaction.backend)),
         reopen=reopen_parts,
         open_again=open_to_read,
-        open_other=lambda path, linked_files: _open_other(path, _beside(chosen), linked_files),
+        opener=_Beside(chosen),
         linked_files=linked_files,
         recovery="; ".join(story),
     )
@@ -118,9 +118,24 @@ def open_in_folder(
     return document
 
 
-def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileState]) -> FileState:
-    folder, name = place_of(path, settings.remote, settings.scheduler)
-    return open_in_folder(folder, name, writable=False, settings=settings, linked_files=linked_files)
+class _Beside:
+    """Opens the files to which a file with ``settings`` refers.  See ``Opener``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def document(self, path: str, linked_files: LinkedFiles[FileState]) -> FileState:
+        """See ``Opener``."""
+        settings = _beside(self._settings)
+        folder, name = place_of(path, settings.remote, settings.scheduler)
+        return open_in_folder(folder, name, writable=False, settings=settings, linked_files=linked_files)
+
+    def data(self, path: str) -> tuple[ReadFolder, ReadBackend]:
+        """See ``Opener``."""
+        settings = _beside(self._settings)
+        folder, name = place_of(path, settings.remote, settings.scheduler)
+        with naming(folder.path(name)):
+            return folder, folder.open(name, writable=False)
 
 
 def _beside(settings: Settings) -> Settings:

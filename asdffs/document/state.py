@@ -22,7 +22,7 @@ from asdffs.document.blocks.store import BlockStore
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Foreign, Transaction
 from asdffs.document.changes import Changes
-from asdffs.document.linked_files import LinkedFiles
+from asdffs.document.linked_files import LinkedFiles, Opener
 from asdffs.document.outlines import ElementCache, Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
@@ -101,8 +101,8 @@ class FileState:
     elements of its arrays.
 
     Arguments: ``reopen(transaction)`` reads the file again after another program changed it.  ``open_again(path)``
-    opens a file for reading, also in another process, which finds this function by its name.  ``open_other`` opens a
-    linked file; ``linked_files`` are those of the file that refers to this one, if there is one.  ``recovery`` is a
+    opens a file for reading, also in another process, which finds this function by its name.  ``opener`` opens
+    linked files; ``linked_files`` are those of the file that refers to this one, if there is one.  ``recovery`` is a
     sentence about what recovery did.
     """
 
@@ -114,7 +114,7 @@ class FileState:
         *,
         reopen: Callable[[Transaction], Parts],
         open_again: Callable[[str], Any],
-        open_other: Callable[[str, LinkedFiles[FileState]], FileState],
+        opener: Opener[FileState],
         linked_files: LinkedFiles[FileState] | None = None,
         recovery: str = "",
     ) -> None:
@@ -141,7 +141,7 @@ class FileState:
             path, lambda: self.tree, scheduler=self.scheduler, change=self.change, changes=self.changes
         )
         self.linked_files = linked_files or LinkedFiles[FileState](
-            self, open_other, self.scheduler, settings.others, settings.remote.follow if settings.remote else ()
+            self, opener, self.scheduler, settings.others, settings.remote.follow if settings.remote else ()
         )
 
     # -- parts and bytes --------------------------------------------------

@@ -10,7 +10,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, overload
 
-from asdffs.arrays.chunked import is_in_pieces
+from asdffs.arrays.ndarrays import is_in_pieces
 from asdffs.document.arrays.html import text
 from asdffs.document.for_programs import ForPrograms, serialized
 from asdffs.errors import ReadOnlyError

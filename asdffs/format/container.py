@@ -93,3 +93,9 @@ class Container(Protocol):
 
         Raises ``NotAsdfError`` if it has none, ``DamagedFileError`` if the file is cut off, ``OSError``.
         """
+
+    def data(self, read: Read, size: int, target: str) -> Region:
+        """Return the data that ``target`` names in a file of ``size`` bytes, which need not have an ASDF file inside.
+
+        Raises ``InvalidArrayError`` if there are none, ``DamagedFileError``, ``OSError``.
+        """

@@ -14,8 +14,10 @@ from typing import Final, NamedTuple
 
 from asdffs import registry
 from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.stacked import Stacked
 from asdffs.arrays.validation import check_text
 from asdffs.document.arrays.faults import find_faults
+from asdffs.document.data_files import facts_of
 from asdffs.document.document import Document
 from asdffs.document.schema import check_schemas
 from asdffs.document.tree_fit import find_hidden
@@ -130,10 +132,24 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         if external.trouble:
             place = f"line {external.array.line}: {external.array.name} ({external.source})"
             yield Finding(level, f"{place}: {external.trouble}")
+    yield from _check_files(document)
     yield from _check_extensions(document, arrays)
     for reference in find_unresolved(document):
         level = Level.ERROR if reference.followed else Level.NOTE
         yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
+
+
+def _check_files(document: Document) -> Iterator[Finding]:
+    """Report FITS files with elements that are not beside the file; of a remote file nothing is known of them."""
+    for branch in document.outlines.outline().arrays:
+        pieces = branch.array.pieces if branch.array is not None else None
+        if not isinstance(pieces, Stacked) or document.is_remote:
+            continue
+        missing = set(pieces.files) - facts_of(pieces.files, document.path).keys()
+        if missing:
+            names = ", ".join(sorted(missing)[:_NAMED]) + (" ..." if len(missing) > _NAMED else "")
+            sentence = f"{len(missing)} of its files are not there, so their elements are missing: {names}"
+            yield Finding(Level.NOTE, f"line {branch.line}: {'/'.join(map(str, branch.path))}: {sentence}")
 
 
 def _beyond_schema(array: Ndarray) -> str:

@@ -24,7 +24,7 @@ PAGES = [
     "xarray",
     "virtualizarr",
 ]
-PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec", "erofs"]
+PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec", "erofs", "dkist"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -280,8 +280,9 @@ def sunpy_kinds() -> dict[str, Make]:
 
 
 def dkist_kinds() -> dict[str, Make]:
-    """A dataset of DKIST, whose arrays are in FITS files elsewhere."""
+    """A dataset of DKIST, whose array is in FITS files beside it: three of four are there."""
     from astropy import units
+    from astropy.io import fits
     from astropy.table import Table
     from dkist import Dataset
     from dkist.io import DKISTFileManager
@@ -289,10 +290,17 @@ def dkist_kinds() -> dict[str, Make]:
 
     headers = Table({"NAXIS": np.full(4, 2), "DATE": ["2026-01-01"] * 4, "EXPOSURE": np.linspace(0, 1, 4)})
     names = np.array([["a.fits", "b.fits"], ["c.fits", "d.fits"]])
-    files = DKISTFileManager.from_parts(names, 0, "float", (10, 20), loader=AstropyFITSLoader)
+    files = DKISTFileManager.from_parts(names, 1, "float64", (1, *SHAPE), loader=AstropyFITSLoader)
     dataset = Dataset(files.dask_array, wcs=sky(), meta={"inventory": {}, "headers": headers}, unit=units.count)
     dataset._file_manager = files
-    return {"DKIST dataset": tree(dataset=dataset)}
+
+    def make(path: Path) -> None:
+        tree(dataset=dataset)(path)
+        for name in "bcd":
+            hdu = fits.CompImageHDU(image()[None].astype("f8"), compression_type="RICE_1")
+            fits.HDUList([fits.PrimaryHDU(), hdu]).writeto(path.with_name(f"{name}.fits"))
+
+    return {"DKIST dataset": make}
 
 
 #: Library -> the kinds of files that it writes.

@@ -15,7 +15,7 @@ from asdffs.cli.arguments import add_files, add_json, add_remote
 from asdffs.cli.printing import aligned, say
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.results import Answer, answer_each, sentence_of
-from asdffs.document.arrays.index import find_unshown
+from asdffs.document.arrays.index import find_unshown, pieces_facts
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.text import standard_version
@@ -118,9 +118,12 @@ def describe(document: Document, name: str) -> dict[str, Any]:
 def _arrays(document: Document) -> tuple[Sequence[Ndarray], str]:
     """Return the arrays of the tree, and a sentence if it is not valid YAML."""
     try:
-        return document.tree.read_arrays(), ""
+        arrays = document.tree.read_arrays()
     except InvalidTreeError as err:
         return (), f"the tree is not valid: {err}"
+    found = (branch.array for branch in document.outlines.outline().arrays)
+    in_pieces = [array for array in found if array is not None and array.pieces is not None]
+    return sorted([*arrays, *in_pieces], key=lambda array: array.line) if in_pieces else arrays, ""
 
 
 def _inside(document: Document) -> dict[str, Any] | None:
@@ -166,6 +169,7 @@ def _arrays_facts(document: Document, arrays: Sequence[Ndarray]) -> list[dict[st
             "datatype": array.datatype,
             "unit": units.get(array.path, ""),
             "masked": array.path in masked,
+            "pieces": None if array.pieces is None else pieces_facts(document, array.pieces),
         }
         for array in arrays
     ]
@@ -255,12 +259,20 @@ def _array_cells(array: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     if shape and len(shape) == 1 and datatype_text(array["datatype"]) == "record":
         lengths = _table_shape({"rows": shape[0], "columns": array["datatype"]})
     where = "in the tree" if source is None else str(source)
+    if array["pieces"] is not None:
+        where = _pieces_text(array["pieces"])
     if isinstance(source, int):
         where = f"block {source % len(blocks)}" if -len(blocks) <= source < len(blocks) else f"no block {source}"
         kind = _kind(blocks[source]) if where.startswith("block") and "error" not in blocks[source] else "none"
         where += "" if kind == "none" else f", {kind}"
     where += ", masked" if array["masked"] else ""
     return [array["path"], datatype_text(array["datatype"]), lengths, array["unit"], where]
+
+
+def _pieces_text(pieces: dict[str, Any]) -> str:
+    kind, count = pieces["kind"], pieces["count"]
+    missing = f", {pieces['missing']} missing" if pieces["missing"] else ""
+    return f"{count} {kind if count != 1 else kind.removesuffix('s')}{missing}"
 
 
 def _summary(blocks: list[dict[str, Any]]) -> str:

@@ -87,7 +87,9 @@ class GatheredElements(Elements):
         if not length:
             return b""
         first, last = offset // item, -(-(offset + length) // item)
-        parts = [self.at(tuple(range(*ends) for ends in box)).tobytes() for box in boxes(first, last, self.shape)]
+        parts = [
+            self.for_bytes(tuple(range(*ends) for ends in box)).tobytes() for box in boxes(first, last, self.shape)
+        ]
         start = offset - first * item
         return b"".join(parts)[start : start + length]
 
@@ -99,10 +101,14 @@ class GatheredElements(Elements):
         """
         raise NotImplementedError
 
+    def for_bytes(self, ranges: Ranges) -> Any:
+        """Return elements as ``at``, for a read of bytes, whose neighbours are probably read next."""
+        return self.at(ranges)
+
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Raise ``NotPermittedError``."""
         raise NotPermittedError(
-            "an array in several chunks is read-only here; change it by the program that wrote it"
+            "an array in several pieces is read-only here; change it by the program that wrote it"
         )
 
 

@@ -19,11 +19,11 @@ Read = Callable[[int, int], bytes]
 Part = tuple[slice, ...]
 
 
-def converted(region: Region, read: Read, size: int, part: Part | None = None) -> Any:
+def converted(region: Region, read: Read, size: int, part: Part | None = None, *, stored: bool = False) -> Any:
     """Return the data of an HDU as astropy shows them, as an ndarray; of an image, only ``part`` if it is given.
 
-    ``read(offset, length)`` reads the file, which has ``size`` bytes.  Raises ``InvalidArrayError``, ``OSError``, and
-    what ``read`` raises.
+    ``read(offset, length)`` reads the file, of ``size`` bytes.  ``stored``: leave out BSCALE, BZERO and BLANK.
+    Raises ``InvalidArrayError``, ``OSError``, and what ``read`` raises.
     """
     try:
         from astropy.io import fits
@@ -38,7 +38,7 @@ def converted(region: Region, read: Read, size: int, part: Part | None = None) -
             warnings.simplefilter("ignore")  # what astropy finds wrong elsewhere in the file is not about this array
             with (
                 io.BufferedReader(_Alone(region, read, size)) as alone,
-                fits.open(alone, memmap=False, ignore_missing_simple=True) as hdus,
+                fits.open(alone, memmap=False, ignore_missing_simple=True, do_not_scale_image_data=stored) as hdus,
             ):
                 if part is not None:
                     return np.array(hdus[0].section[part])

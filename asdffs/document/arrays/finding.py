@@ -24,9 +24,11 @@ from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.inline import inline_array
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import block_of, packed
+from asdffs.arrays.stacked import Stacked
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.contained import ContainedElements, check_shape, contained_elements
 from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, OtherElements, place
+from asdffs.document.arrays.stacked import StackedElements
 from asdffs.document.arrays.tiles import TiledElements
 from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
@@ -49,6 +51,8 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     array = branch.array
     if array is not None and isinstance(array.pieces, Chunked):
         return ChunkedElements(file, array.pieces)
+    if array is not None and isinstance(array.pieces, Stacked):
+        return StackedElements(file, array, array.pieces)
     if array is not None and array.pieces is not None:
         return TiledElements(file, branch, functools.partial(elements_of, rows_first=True))
     if branch.inline is not None or array is None:
@@ -116,7 +120,8 @@ def location_of(file: FileState, branch: Branch, *, pieces: int = 0) -> Location
     if array is None or branch.inline is not None:
         raise NotPermittedError("its elements are in the text of the tree")
     if array.pieces is not None:
-        raise NotPermittedError("its elements are in several chunks")
+        where = "other files" if isinstance(array.pieces, Stacked) else "several chunks"
+        raise NotPermittedError(f"its elements are in {where}")
     region = file.region(array.source)
     if region is not None:
         return _in_region(file, array, region)

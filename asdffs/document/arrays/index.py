@@ -2,7 +2,7 @@
 
 | an object that is not shown                       | reason                                                     |
 |---------------------------------------------------|------------------------------------------------------------|
-| file references (DKIST), ``core/externalarray``   | the elements are in other files, which are not ASDF files  |
+| file references (DKIST), ``core/externalarray``   | the names of the files, or the shape, make no sense        |
 | an array of asdf-zarr                             | the chunks are elsewhere, or a library is missing          |
 | any other whose tag says that it is an array      | the tag is not known                                       |
 
@@ -12,12 +12,16 @@ imported when the first array is used: most commands use none.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, branch_of_mask, shown_key
-from asdffs.arrays.chunked import METADATA, is_in_pieces, is_tile, is_tiled, parse_chunked, starts_of
+from asdffs.arrays.chunked import METADATA, Chunked, Tiled, is_tile, is_tiled, parse_chunked, starts_of
+from asdffs.arrays.ndarrays import is_in_pieces
+from asdffs.arrays.stacked import Stacked, is_stacked, parse_stacked
+from asdffs.document.data_files import facts_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
@@ -166,6 +170,23 @@ def find_unshown(file: FileState) -> list[Unshown]:
     return sorted(objects, key=lambda one: one.line)
 
 
+def pieces_facts(file: FileState, pieces: Chunked | Tiled | Stacked) -> dict[str, Any]:
+    """Return facts about an array in several pieces, as JSON has them.
+
+    ``kind``: ``chunks``, ``tiles`` or ``files``; ``count``: how many there may be; ``missing``: how many files do not
+    exist, None if that is not known.  Raises ``OSError``.
+    """
+    if isinstance(pieces, Chunked):
+        return {"kind": "chunks", "count": math.prod(pieces.counts), "missing": None}
+    if isinstance(pieces, Tiled):
+        return {"kind": "tiles", "count": len(pieces.starts), "missing": None}
+    missing = None
+    if not file.is_remote:
+        with file.scheduler.waiting():  # there may be thousands
+            missing = len(set(pieces.files) - facts_of(pieces.files, file.location).keys())
+    return {"kind": "files", "count": len(pieces.files), "missing": missing}
+
+
 def _unshown(found: Found, reason: str) -> Unshown:
     value = found.value
     zarr = value.get(METADATA)
@@ -193,6 +214,8 @@ def _reason_of_chunks(found: Found) -> str:
     try:
         if is_tiled(found.tag):
             starts_of(found.value)
+        elif is_stacked(found.tag):
+            parse_stacked(found.value)
         else:
             check_libraries(parse_chunked(found.value))
     except InvalidArrayError as err:

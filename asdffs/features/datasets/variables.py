@@ -104,6 +104,9 @@ def describe(
         one.axes = named[name]
         for stated in ("unit", "datatype"):  # they are attributes of the variable, or its dtype
             attributes.pop(f"{name}.{stated}", None)
+        if one.array.chunks is not None:  # there may be thousands of names of files
+            for known in [known for known in attributes if known.startswith(f"{name}.")]:
+                del attributes[known]
     found.attributes = attributes
     return found
 

@@ -62,9 +62,10 @@ class Header(NamedTuple):
         """Return whether the value of ``keyword`` is true."""
         return self._value(keyword).partition("/")[0].strip() == "T"
 
-    def once(self) -> bytes:
-        """Return the cards that are read here, each keyword once, as a header of its own."""
-        cards = b"".join([*(self.raw[place : place + CARD] for place in self.places.values()), _END])
+    def once(self, wanted: Callable[[str], object] = lambda keyword: True) -> bytes:
+        """Return the cards with ``wanted`` keywords that are read here, each keyword once, as a header of its own."""
+        places = [place for keyword, place in self.places.items() if wanted(keyword)]
+        cards = b"".join([*(self.raw[place : place + CARD] for place in places), _END])
         return cards.ljust(filled(len(cards)))
 
     def _value(self, keyword: str) -> str:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from asdffs.arrays.branch import Branch
+from asdffs.arrays.stacked import Stacked
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.finding import subjects_of
+from asdffs.document.arrays.stacked import StackedElements
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
@@ -42,6 +44,8 @@ class ArrayFile(ViewFile):
     def version(self) -> int:
         """Return when the tree or the block last changed the array, in ns."""
         branch, stamp = self.branch, self._document.changes.stamp
+        if branch.array is not None and isinstance(branch.array.pieces, Stacked):
+            return max(branch.stamp, self._version_of_files())
         other = self._other(branch)
         if other is not None:
             return max(branch.stamp, other.changes.stamp(content(0)))
@@ -55,16 +59,26 @@ class ArrayFile(ViewFile):
         return (TREE, *subjects_of(self._document, branch))
 
     def _is_external(self, branch: Branch) -> bool:
-        """Return whether the source of an array names another file, which may change at any time."""
+        """Return whether the elements of an array are in other files, which may change at any time."""
         source = None if branch.array is None else branch.array.source
+        if branch.array is not None and isinstance(branch.array.pieces, Stacked):
+            return True
         try:
             return isinstance(source, str) and self._document.region(source) is None
         except InvalidArrayError:  # there are no such data in this file; it may be changed by other programs
             return True
 
+    def _version_of_files(self) -> int:
+        """Return when one of the FITS files with its elements was last changed, in ns."""
+        try:
+            elements = self._array.elements()
+            return elements.changed() if isinstance(elements, StackedElements) else 0
+        except (AsdffsError, OSError):  # a program that reads it gets the error
+            return 0
+
     def _other(self, branch: Branch) -> FileState | None:
         """Return the other file that the source names; None without one, or if it cannot be read."""
-        if branch.array is None or not self._is_external(branch):
+        if branch.array is None or branch.array.source is None or not self._is_external(branch):
             return None
         try:
             return self._array.file_of(str(branch.array.source))

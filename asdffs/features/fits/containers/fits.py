@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotAsdfError
@@ -40,6 +40,10 @@ _HASH: Final = re.compile(rb"^_fits_hash: *([0-9a-f]{64})\s*$", re.MULTILINE)
 _RIGHT: Final = 0xFFFF_FFFF
 #: Compressions of tiles that are decoded.  astropy writes beyond its memory for a damaged HCOMPRESS_1.
 _TILES: Final = ("RICE_1", "RICE_ONE", "GZIP_1", "GZIP_2", "PLIO_1")
+#: Keywords from which such an image is decoded: a file of DKIST has hundreds of others, and astropy looks at all.
+_TILED: Final = re.compile(
+    r"XTENSION|BITPIX|NAXIS\d*|[PG]COUNT|TFIELDS|THEAP|T(TYPE|FORM|SCAL|ZERO|NULL|DIM)\d+|Z\w*|BLANK|BSCALE|BZERO"
+)
 #: The datatypes of ASDF by BITPIX (FITS 4.0, table 8).
 _DATATYPES: Final = {8: "uint8", 16: "int16", 32: "int32", 64: "int64", -32: "float32", -64: "float64"}
 
@@ -59,6 +63,13 @@ class Fits:
                 return _embedded(hdus, hdu, read, size)
         names = ", ".join(hdu.name for hdu in hdus[1:9] if hdu.name) or "none with a name"
         raise NotAsdfError(f"is a FITS file without an extension named ASDF (it has: {names}); it has no tree")
+
+    def data(self, read: Read, size: int, target: str) -> Region:
+        """Return the data of the HDU with this number or name, ``SCI`` or ``SCI,2``.  See ``Container``."""
+        hdu = _named(read_hdus(read, size), target)
+        if hdu is None:
+            raise InvalidArrayError(f"it has no extension {target[:60]!r}")
+        return _region(hdu, size)
 
 
 class EmbeddedInFits(NamedTuple):
@@ -181,8 +192,7 @@ class EmbeddedInFits(NamedTuple):
         return {name: unit for keyword, name in names.items() if (unit := header.text(keyword))}
 
     def _meant(self, source: str) -> Hdu | None:
-        name, _, version = source[len(_PREFIX) :].partition(",")
-        return next((hdu for hdu in self.hdus if _is_meant(hdu, name.strip(), version.strip())), None)
+        return _named(self.hdus, source[len(_PREFIX) :])
 
 
 def _moved(hdu: Hdu, own: Hdu, growth: int) -> Hdu:
@@ -191,6 +201,12 @@ def _moved(hdu: Hdu, own: Hdu, growth: int) -> Hdu:
     if hdu.number < own.number:
         return hdu
     return hdu._replace(header=hdu.header._replace(start=hdu.header.start + growth), data=hdu.data + growth)
+
+
+def _named(hdus: Iterable[Hdu], target: str) -> Hdu | None:
+    """Return the first HDU that ``SCI,1``, ``SCI`` or ``2`` names."""
+    name, _, version = target.partition(",")
+    return next((hdu for hdu in hdus if _is_meant(hdu, name.strip(), version.strip())), None)
 
 
 def _is_meant(hdu: Hdu, name: str, version: str) -> bool:
@@ -250,7 +266,9 @@ def _compressed_region(hdu: Hdu) -> Region:
     if header.text("ZCMPTYPE") not in _TILES:
         raise InvalidArrayError(f"{sentence} of another compression than {', '.join(_TILES)}; use funpack")
     shape = tuple(reversed(axes))
-    return Region(hdu.data, hdu.length, abs(bits) // 8, shape, "", scaled=True, header=header.once())
+    scale, zero = header.number("BSCALE"), header.number("BZERO")
+    linear = (1 if scale is None else scale, zero or 0)
+    return Region(hdu.data, hdu.length, abs(bits) // 8, shape, "", True, header.once(_TILED.fullmatch), *linear)  # noqa: FBT003
 
 
 def _is_converted(hdu: Hdu) -> bool:

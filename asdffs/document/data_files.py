@@ -1,0 +1,128 @@
+"""Opens files beside an ASDF file that are not ASDF files, in which its tree says that elements are: FITS tiles.
+
+Such a file is in the directory of the ASDF file or below it, because a stranger's tree must not lead anywhere else; a
+link in there may.  A tree may name ten thousand files, so only the last few that were used stay open.
+
+The caller holds the main lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from asdffs.errors import MissingFileError, NotFollowedError
+from asdffs.storage.backend import ReadBackend, ReadFolder
+from asdffs.storage.urls import is_remote, joined_url
+
+#: The most files that stay open: each uses one or two descriptors.
+_MOST: Final = 32
+#: Characters of a name in a sentence.
+_SHOWN: Final = 60
+
+
+class DataFile:
+    """An open file: ``backend``, the only file of ``folder`` that is open.
+
+    ``known``: what readers found out about it, such as the places of its images.
+    """
+
+    def __init__(self, folder: ReadFolder, backend: ReadBackend) -> None:
+        self.folder = folder
+        self.backend = backend
+        self.signature = backend.signature()
+        self.known: dict[Any, Any] = {}
+
+    def is_current(self) -> bool:
+        """Return whether nobody changed or replaced the file since it was opened; note its rights as they are now."""
+        try:
+            before, self.signature = self.signature, self.folder.signature(self.backend.name)
+        except OSError:
+            return False
+        return before.is_same_content(self.signature)
+
+
+class DataFiles:
+    """The open files.
+
+    ``open_file(place)`` opens the file at an absolute path or a URL.  ``check(file)`` raises ``NotPermittedError`` if
+    it may not be shown.
+    """
+
+    def __init__(
+        self,
+        open_file: Callable[[str], tuple[ReadFolder, ReadBackend]],
+        check: Callable[[DataFile, str], None],
+    ) -> None:
+        self._open_file = open_file
+        self._check = check
+        self._kept: dict[str, DataFile] = {}
+
+    @contextlib.contextmanager
+    def opened(self, place: str) -> Iterator[DataFile]:
+        """Open the file at ``place``, as ``place_beside`` returns it; nobody else uses it inside the block.
+
+        Raises ``AsdffsError``, ``OSError``; ``MissingFileError`` if there is no such file.
+        """
+        found = self._kept.pop(place, None)
+        if found is not None and not found.is_current():
+            found.backend.close()
+            found = None
+        if found is None:
+            found = DataFile(*self._open_file(place))
+        try:
+            self._check(found, place)
+            yield found
+        except BaseException:
+            found.backend.close()
+            raise
+        self._keep(place, found)
+
+    def close(self) -> None:
+        """Close all files."""
+        while self._kept:
+            self._kept.popitem()[1].backend.close()
+
+    def _keep(self, place: str, found: DataFile) -> None:
+        """Keep a file open as the one that was used last."""
+        if place in self._kept:  # another thread needed it at the same time
+            found.backend.close()
+            return
+        self._kept[place] = found
+        while len(self._kept) > _MOST:
+            self._kept.pop(next(iter(self._kept))).backend.close()
+
+
+def place_beside(name: str, base: str) -> str:
+    """Return the path or the URL of the file ``name`` beside the file at ``base``, a path or a whole URL.
+
+    Raises ``NotFollowedError`` if it is not in the directory of ``base`` or below it.
+    """
+    if is_remote(base):
+        from urllib.parse import quote
+
+        place, home = joined_url(base, quote(name)), joined_url(base, ".")
+    else:
+        home = posixpath.join(posixpath.dirname(base), "")
+        place = posixpath.normpath(posixpath.join(home, name))
+    if not place.startswith(home) or place == home:
+        raise NotFollowedError(f"{name[:_SHOWN]!r} is not in the directory of this file, and is not read")
+    return place
+
+
+def facts_of(names: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
+    """Return size and mtime (ns) of those of ``names`` that are files beside the local file at ``base``."""
+    found = dict[str, tuple[int, int]]()
+    for name in set(names):
+        with contextlib.suppress(OSError, NotFollowedError):
+            status = os.stat(place_beside(name, base))
+            found[name] = status.st_size, status.st_mtime_ns
+    return found
+
+
+def is_missing(error: Exception) -> bool:
+    """Return whether a file could not be opened because there is none."""
+    return isinstance(error, (MissingFileError, FileNotFoundError))
