@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.pages import NewFile, Runner, Session, Step, can_run, matches, parts
 
+from asdffs import registry
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [
@@ -24,7 +26,7 @@ PAGES = [
     "xarray",
     "virtualizarr",
 ]
-PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec", "erofs", "dkist"]
+PAGES += ["view", "conditions", "operating", "virtualizarr", "fsspec", "erofs", "dkist", "lazy"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -36,6 +38,13 @@ def test_examples(tmp_path: Path, name: str) -> None:
     count = skipped = 0
     if name in ("xarray", "virtualizarr", "fsspec"):
         pytest.importorskip("zarr", reason="zarr is not installed: pip install '.[test-zarr]'")
+    if name == "lazy" and "paging" in registry.features():
+        from asdffs.features.paging.userfault import Userfault
+
+        try:
+            Userfault().close()
+        except OSError as err:
+            pytest.skip(f"userfaultfd: {err}")
     try:
         if name == "README":
             make_night(runner)

@@ -17,6 +17,7 @@ from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import GatheredElements
 from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, Strided, requested_parts
 from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
+from asdffs.document.arrays.mapping import mapped, paged
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
 from asdffs.document.arrays.units import units_of
@@ -25,7 +26,6 @@ from asdffs.document.changes import content
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
-from asdffs.storage.backend import read_bytes
 from asdffs.storage.urls import is_remote
 
 if TYPE_CHECKING:
@@ -205,25 +205,19 @@ class Array:
         return found if dtype is None else found.astype(dtype, copy=False)
 
     @serialized
-    def mapped(self) -> np.ndarray[Any, Any]:
+    def mapped(self, *, lazy: bool = False) -> np.ndarray[Any, Any]:
         """Return a read-only ndarray on the elements.
 
         For an uncompressed block it is an mmap of the file: nothing is copied, and later writes are visible.  For a
-        compressed block it is an mmap of the decoded bytes, or a copy (``Block.buffer``).  Elements in the tree or in
-        another file are copied.  As long as anything refers to an mmap, changes of the document that would move
-        blocks, or shrink this one, raise ``InUseError``.
+        compressed block it is an mmap of the decoded bytes, or a copy (``Block.buffer``); with ``lazy``, memory that
+        is decoded piece by piece when it is touched (docs/lazy.md).  Elements in the tree or in another file are
+        copied.  As long as anything refers to an mmap, changes of the document that would move blocks, or shrink this
+        one, raise ``InUseError``.
         """
-        import numpy as np
-
         elements = self._current()
-        dtype = np.dtype(elements.descr)
-        if isinstance(elements, BlockElements):
-            where = elements.placement
-            buffer = Block(self._file, where.number).buffer()
-            return np.ndarray(where.shape, dtype, buffer, where.offset, where.strides)
-        self._file.budget.check(elements.size, "its elements", elements.held)
-        raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
-        return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
+        found = paged(self._file, self.branch) if lazy else None
+        result: np.ndarray[Any, Any] = mapped(self._file, elements) if found is None else found
+        return result
 
     @property
     @serialized
