@@ -26,6 +26,9 @@ ENTRY: Final = 4
 NULLS: Final = (None, "", "~", "null", "Null", "NULL")
 _TILED: Final = re.compile(r".*[:/]core/chunked-ndarray-[\d.]+")
 _TILE: Final = re.compile(r".*[:/]core/ndarray-chunk-[\d.]+")
+_STACKED: Final = re.compile(
+    r"(asdf://dkist\.nso\.edu/tags/file_manager|tag:dkist\.nso\.edu:dkist/array_container|.*[:/]core/externalarray)-[\d.]+"
+)
 _MOST_AXES: Final = 64
 #: The largest number of elements.
 LARGEST: Final = 1 << 62
@@ -46,6 +49,11 @@ def is_tiled(tag: str) -> bool:
 def is_tile(tag: str) -> bool:
     """Return whether ``tag`` is that of a tile in such an array."""
     return _TILE.fullmatch(tag) is not None
+
+
+def is_stacked(tag: str) -> bool:
+    """Return whether ``tag`` is that of an array with its elements in FITS files."""
+    return _STACKED.fullmatch(tag) is not None
 
 
 class Chunked(NamedTuple):

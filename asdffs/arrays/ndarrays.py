@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.arrays.chunked import Chunked, Tiled, described, is_chunked, is_tiled, parse_chunked, starts_of
+from asdffs.arrays.chunked import (
+    Chunked,
+    Tiled,
+    described,
+    is_chunked,
+    is_stacked,
+    is_tiled,
+    parse_chunked,
+    starts_of,
+)
 from asdffs.arrays.datatypes import integers, is_length, item_size
-from asdffs.arrays.stacked import Stacked, is_stacked, parse_stacked
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.paths import Path
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tagged import Found, find_tagged
 from asdffs.tree.tape import Tape
+
+if TYPE_CHECKING:
+    from asdffs.arrays.stacked import Stacked
 
 _SKIP: Final = frozenset({"data"})
 _STATED: Final = ("offset", "strides", "shape")
@@ -49,6 +60,11 @@ class Ndarray(NamedTuple):
     odd: str = ""
     inline: bool = False
     pieces: Chunked | Tiled | Stacked | None = None
+
+    @property
+    def in_files(self) -> bool:
+        """True if its elements are in FITS files beside the ASDF file (``arrays/stacked``)."""
+        return self.pieces is not None and not isinstance(self.pieces, (Chunked, Tiled))
 
     @property
     def has_records(self) -> bool:
@@ -111,12 +127,19 @@ def is_in_pieces(tag: str) -> bool:
 
 def gathered_of(found: Found) -> Ndarray | None:
     """Return the array of asdf-zarr, or in FITS files, that a mapping describes; None if it cannot be read so."""
+    pieces: Chunked | Stacked
     try:
-        pieces = parse_stacked(found.value) if is_stacked(found.tag) else parse_chunked(found.value)
+        if is_stacked(found.tag):
+            from asdffs.arrays.stacked import parse_stacked  # few trees have such arrays
+
+            pieces = parse_stacked(found.value)
+            datatype, byteorder = pieces.datatype, pieces.byteorder
+        else:
+            pieces = parse_chunked(found.value)
+            datatype, byteorder = described(pieces.dtype)
     except InvalidArrayError:
         return None
-    kind, order = (pieces.datatype, pieces.byteorder) if isinstance(pieces, Stacked) else described(pieces.dtype)
-    return Ndarray(found.path, None, pieces.shape, kind, order, 0, None, found.line, pieces=pieces)
+    return Ndarray(found.path, None, pieces.shape, datatype, byteorder, 0, None, found.line, pieces=pieces)
 
 
 def tiled_of(found: Found) -> Ndarray:

@@ -26,9 +26,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table, upwards
-from asdffs.arrays.chunked import is_chunked, is_tiled
+from asdffs.arrays.chunked import is_chunked, is_stacked, is_tiled
 from asdffs.arrays.ndarrays import Ndarray, gathered_of, is_in_pieces, ndarray_of, tiled_of
-from asdffs.arrays.stacked import is_stacked
 from asdffs.dialects.base import Dialect
 from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS

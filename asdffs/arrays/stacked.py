@@ -17,25 +17,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.chunked import LARGEST, NULLS, described, is_count
 from asdffs.arrays.datatypes import item_size
 from asdffs.errors import InvalidArrayError
 
-_TAG: Final = re.compile(
-    r"(asdf://dkist\.nso\.edu/tags/file_manager|tag:dkist\.nso\.edu:dkist/array_container|.*[:/]core/externalarray)-[\d.]+"
-)
 _NAMES: Final = ("fileuris", "fileuri")
 #: Names of numpy for datatypes, besides those that ASDF has as well.
 _NUMPY: Final = {"float": "float64", "double": "float64", "single": "float32", "int": "int64", "uint": "uint64"}
 _MOST_AXES: Final = 32
-
-
-def is_stacked(tag: str) -> bool:
-    """Return whether ``tag`` is that of an array with its elements in FITS files."""
-    return _TAG.fullmatch(tag) is not None
 
 
 class Stacked(NamedTuple):

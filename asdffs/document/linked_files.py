@@ -13,12 +13,11 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.sources import resolve
 from asdffs.document.blocks.transaction import Foreign
-from asdffs.document.data_files import DataFile, DataFiles
 from asdffs.document.outlines import Outlines
 from asdffs.document.report import Report
 from asdffs.errors import (
@@ -36,6 +35,9 @@ from asdffs.storage.backend import ReadBackend, ReadFolder, Signature
 from asdffs.storage.mount_table import OWN, outside
 from asdffs.storage.urls import is_remote, joined_url, parse_url, shown_url
 from asdffs.tree.paths import Path
+
+if TYPE_CHECKING:
+    from asdffs.document.data_files import DataFile, DataFiles
 
 #: The largest number of linked files that are open for one document: each uses a file descriptor.
 _MOST: Final = 256
@@ -90,7 +92,6 @@ class Opener(Protocol[F]):
 class LinkedFiles(Generic[F]):
     """The files to which ``root`` refers, directly or not.  ``opener`` opens them.
 
-    ``data``: those that are not ASDF files.
     ``others``: None if only this user sees what the files have; else only such files are followed as all may read who
     may read ``root``, and ``others`` has permission bits besides those of ``root`` (``storage/permissions``).
     ``servers``: those to which local files may lead, ``HOST`` or ``HOST:PORT``.
@@ -112,7 +113,13 @@ class LinkedFiles(Generic[F]):
         self._opened: dict[str, F] = {}
         self._opening = RankedLock(scheduler, Rank.LINKED_FILES)
         self._told: set[str] = set()
-        self.data = DataFiles(self._open_data, self._check_data)
+
+    @functools.cached_property
+    def data(self) -> DataFiles:
+        """Those files that are not ASDF files."""
+        from asdffs.document.data_files import DataFiles  # few trees lead to such files
+
+        return DataFiles(self._open_data, self._check_data)
 
     def find(self, uri: str, base: F) -> F:
         """Return the file to which ``uri``, without a fragment, refers in the file ``base``, as it is now.
@@ -231,7 +238,8 @@ class LinkedFiles(Generic[F]):
         for document in self._opened.values():
             document.close()
         self._opened.clear()
-        self.data.close()
+        if "data" in self.__dict__:
+            self.data.close()
 
     def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:

@@ -14,10 +14,8 @@ from typing import Final, NamedTuple
 
 from asdffs import registry
 from asdffs.arrays.ndarrays import Ndarray
-from asdffs.arrays.stacked import Stacked
 from asdffs.arrays.validation import check_text
 from asdffs.document.arrays.faults import find_faults
-from asdffs.document.data_files import facts_of
 from asdffs.document.document import Document
 from asdffs.document.schema import check_schemas
 from asdffs.document.tree_fit import find_hidden
@@ -142,13 +140,17 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 def _check_files(document: Document) -> Iterator[Finding]:
     """Report FITS files with elements that are not beside the file; of a remote file nothing is known of them."""
     for branch in document.outlines.outline().arrays:
-        pieces = branch.array.pieces if branch.array is not None else None
-        if not isinstance(pieces, Stacked) or document.is_remote:
+        if branch.array is None or not branch.array.in_files or document.is_remote:
             continue
-        missing = set(pieces.files) - facts_of(pieces.files, document.path).keys()
+        from asdffs.arrays.stacked import Stacked  # few trees have such arrays
+        from asdffs.document.data_files import facts_of
+
+        assert isinstance(branch.array.pieces, Stacked)
+        names = set(branch.array.pieces.files)
+        missing = names - facts_of(names, document.path).keys()
         if missing:
-            names = ", ".join(sorted(missing)[:_NAMED]) + (" ..." if len(missing) > _NAMED else "")
-            sentence = f"{len(missing)} of its files are not there, so their elements are missing: {names}"
+            named = ", ".join(sorted(missing)[:_NAMED]) + (" ..." if len(missing) > _NAMED else "")
+            sentence = f"{len(missing)} of its files are not there, so their elements are missing: {named}"
             yield Finding(Level.NOTE, f"line {branch.line}: {'/'.join(map(str, branch.path))}: {sentence}")
 
 

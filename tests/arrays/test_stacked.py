@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asdffs.arrays.stacked import is_stacked, parse_stacked
+from asdffs.arrays.chunked import is_stacked
+from asdffs.arrays.stacked import parse_stacked
 from asdffs.errors import InvalidArrayError
 
 PLAIN: dict[str, Any] = {

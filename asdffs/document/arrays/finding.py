@@ -19,16 +19,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch
-from asdffs.arrays.chunked import Chunked
+from asdffs.arrays.chunked import Chunked, Tiled
 from asdffs.arrays.datatypes import descr_of
 from asdffs.arrays.inline import inline_array
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import block_of, packed
-from asdffs.arrays.stacked import Stacked
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.contained import ContainedElements, check_shape, contained_elements
 from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, OtherElements, place
-from asdffs.document.arrays.stacked import StackedElements
 from asdffs.document.arrays.tiles import TiledElements
 from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
@@ -49,12 +47,8 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     array cannot be shown, another ``AsdffsError``, or ``OSError``.
     """
     array = branch.array
-    if array is not None and isinstance(array.pieces, Chunked):
-        return ChunkedElements(file, array.pieces)
-    if array is not None and isinstance(array.pieces, Stacked):
-        return StackedElements(file, array, array.pieces)
     if array is not None and array.pieces is not None:
-        return TiledElements(file, branch, functools.partial(elements_of, rows_first=True))
+        return _gathered(file, branch, array)
     if branch.inline is not None or array is None:
         outline = file.outlines.outline()
         with file.scheduler.waiting():
@@ -65,6 +59,17 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     if isinstance(array.source, str):
         return OtherElements(source_file(file, array.source), array, rows_first=rows_first)
     return BlockElements(file, array, rows_first=rows_first)
+
+
+def _gathered(file: FileState, branch: Branch, array: Ndarray) -> Elements:
+    """Return the elements of an array in pieces."""
+    if isinstance(array.pieces, Chunked):
+        return ChunkedElements(file, array.pieces)
+    if isinstance(array.pieces, Tiled):
+        return TiledElements(file, branch, functools.partial(elements_of, rows_first=True))
+    from asdffs.document.arrays.stacked import StackedElements  # few trees have such arrays
+
+    return StackedElements(file, array)
 
 
 def source_file(file: FileState, source: str) -> FileState:
@@ -120,7 +125,7 @@ def location_of(file: FileState, branch: Branch, *, pieces: int = 0) -> Location
     if array is None or branch.inline is not None:
         raise NotPermittedError("its elements are in the text of the tree")
     if array.pieces is not None:
-        where = "other files" if isinstance(array.pieces, Stacked) else "several chunks"
+        where = "other files" if array.in_files else "several chunks"
         raise NotPermittedError(f"its elements are in {where}")
     region = file.region(array.source)
     if region is not None:

@@ -18,10 +18,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, branch_of_mask, shown_key
-from asdffs.arrays.chunked import METADATA, Chunked, Tiled, is_tile, is_tiled, parse_chunked, starts_of
+from asdffs.arrays.chunked import METADATA, Chunked, Tiled, is_stacked, is_tile, is_tiled, parse_chunked, starts_of
 from asdffs.arrays.ndarrays import is_in_pieces
-from asdffs.arrays.stacked import Stacked, is_stacked, parse_stacked
-from asdffs.document.data_files import facts_of
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
@@ -30,6 +28,7 @@ from asdffs.tree.tagged import Found, find_tagged
 from asdffs.tree.tape import Tape
 
 if TYPE_CHECKING:
+    from asdffs.arrays.stacked import Stacked
     from asdffs.document.arrays.array import Array
 
 _MASK: Final = "mask"
@@ -180,6 +179,8 @@ def pieces_facts(file: FileState, pieces: Chunked | Tiled | Stacked) -> dict[str
         return {"kind": "chunks", "count": math.prod(pieces.counts), "missing": None}
     if isinstance(pieces, Tiled):
         return {"kind": "tiles", "count": len(pieces.starts), "missing": None}
+    from asdffs.document.data_files import facts_of
+
     missing = None
     if not file.is_remote:
         with file.scheduler.waiting():  # there may be thousands
@@ -215,6 +216,8 @@ def _reason_of_chunks(found: Found) -> str:
         if is_tiled(found.tag):
             starts_of(found.value)
         elif is_stacked(found.tag):
+            from asdffs.arrays.stacked import parse_stacked
+
             parse_stacked(found.value)
         else:
             check_libraries(parse_chunked(found.value))

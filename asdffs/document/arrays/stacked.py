@@ -38,9 +38,11 @@ _HEAD: Final = 80
 
 
 class StackedElements(GatheredElements):
-    """The elements of the array of ``file`` that ``array`` describes."""
+    """The elements of the array of ``file`` that ``array`` describes, whose ``pieces`` are ``Stacked``."""
 
-    def __init__(self, file: FileState, array: Ndarray, stacked: Stacked) -> None:
+    def __init__(self, file: FileState, array: Ndarray) -> None:
+        assert isinstance(array.pieces, Stacked)
+        stacked = array.pieces
         import_numpy(file.scheduler)
         import numpy as np
 

@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from asdffs.arrays.branch import Branch
-from asdffs.arrays.stacked import Stacked
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.finding import subjects_of
-from asdffs.document.arrays.stacked import StackedElements
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
@@ -44,7 +42,7 @@ class ArrayFile(ViewFile):
     def version(self) -> int:
         """Return when the tree or the block last changed the array, in ns."""
         branch, stamp = self.branch, self._document.changes.stamp
-        if branch.array is not None and isinstance(branch.array.pieces, Stacked):
+        if branch.array is not None and branch.array.in_files:
             return max(branch.stamp, self._version_of_files())
         other = self._other(branch)
         if other is not None:
@@ -61,7 +59,7 @@ class ArrayFile(ViewFile):
     def _is_external(self, branch: Branch) -> bool:
         """Return whether the elements of an array are in other files, which may change at any time."""
         source = None if branch.array is None else branch.array.source
-        if branch.array is not None and isinstance(branch.array.pieces, Stacked):
+        if branch.array is not None and branch.array.in_files:
             return True
         try:
             return isinstance(source, str) and self._document.region(source) is None
@@ -70,6 +68,8 @@ class ArrayFile(ViewFile):
 
     def _version_of_files(self) -> int:
         """Return when one of the FITS files with its elements was last changed, in ns."""
+        from asdffs.document.arrays.stacked import StackedElements
+
         try:
             elements = self._array.elements()
             return elements.changed() if isinstance(elements, StackedElements) else 0

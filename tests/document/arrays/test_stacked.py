@@ -25,6 +25,8 @@ from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.limits import Budget
 from asdffs.workflows.checking import check_document
 
+pytestmark = pytest.mark.feature("fits")
+
 COUNTS, IMAGE = (2, 3), (6, 8)
 PATH = "dataset/data"
 
