@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.arrays.branch import branch_of_mask
-from asdffs.arrays.ndarrays import Ndarray
+from asdffs.arrays.ndarrays import Ndarray, arrays_of
 from asdffs.cli.arguments import add_files, add_json, add_remote
 from asdffs.cli.printing import aligned, say
 from asdffs.cli.reading import open_to_read
@@ -23,6 +23,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.lock import is_locked
 from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import shown_name
+from asdffs.tree.rules import check_tree
+from asdffs.tree.tape import Tape, decoded
 
 if TYPE_CHECKING:
     from asdffs.workflows.references import External
@@ -92,14 +94,19 @@ def describe(document: Document, name: str) -> dict[str, Any]:
     document.table.verify_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
-    comments, (arrays, invalid) = document.tree.text()[: layout.text_start], _arrays(document)
-    return {
+    text, version = document.tree.text(), document.tree.version
+    try:
+        tape, invalid = document.tree.tape(decoded(text), version), ""  # all who read the tree below get this one
+        arrays = _arrays(document, tape)
+    except InvalidTreeError as err:
+        tape, arrays, invalid = None, (), f"the tree is not valid: {err}"
+    found = {
         "file": shown_name(name),
         "size": layout.size,
         "inside": _inside(document),
         "dialect": document.dialect.name,
         "file_format": ".".join(map(str, layout.header.version)),
-        "standard": standard_version(comments),
+        "standard": standard_version(text[: layout.text_start]),
         "newline": "CRLF" if layout.header.newline == b"\r\n" else "LF",
         "tree": {"start": layout.text_start, "end": layout.text_end} if layout.has_tree else None,
         "padding": len(layout.padding),
@@ -113,17 +120,17 @@ def describe(document: Document, name: str) -> dict[str, Any]:
         "invalid": invalid,
         "mount": _mount(document.path),
     }
+    del tape
+    return found
 
 
-def _arrays(document: Document) -> tuple[Sequence[Ndarray], str]:
-    """Return the arrays of the tree, and a sentence if it is not valid YAML."""
-    try:
-        arrays = document.tree.read_arrays()
-    except InvalidTreeError as err:
-        return (), f"the tree is not valid: {err}"
+def _arrays(document: Document, tape: Tape) -> Sequence[Ndarray]:
+    """Return the arrays of the tree.  Raises ``InvalidTreeError``."""
+    check_tree(tape, unique=False)
+    arrays = tuple(arrays_of(tape, document.dialect))
     found = (branch.array for branch in document.outlines.outline().arrays)
     in_pieces = [array for array in found if array is not None and array.pieces is not None]
-    return sorted([*arrays, *in_pieces], key=lambda array: array.line) if in_pieces else arrays, ""
+    return sorted([*arrays, *in_pieces], key=lambda array: array.line) if in_pieces else arrays
 
 
 def _inside(document: Document) -> dict[str, Any] | None:

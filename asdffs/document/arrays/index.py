@@ -25,7 +25,7 @@ from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.tree.paths import Path, name_of
 from asdffs.tree.tagged import Found, find_tagged
-from asdffs.tree.tape import Tape
+from asdffs.tree.tape import decoded
 
 if TYPE_CHECKING:
     from asdffs.arrays.stacked import Stacked
@@ -159,10 +159,14 @@ def find_unshown(file: FileState) -> list[Unshown]:
 
     The list is empty if the tree is not valid YAML.  Raises ``OSError``.
     """
-    dialect, text = file.dialect, file.tree.text()
+    dialect, version = file.dialect, file.tree.version
+    try:
+        tape = file.tree.tape(decoded(file.tree.text()), version)
+    except InvalidTreeError:
+        return []
     with file.scheduler.waiting():
         try:
-            found = [*find_tagged(Tape(text), lambda tag: bool(_ARRAYS.search(tag)) and not dialect.is_ndarray(tag))]
+            found = [*find_tagged(tape, lambda tag: bool(_ARRAYS.search(tag)) and not dialect.is_ndarray(tag))]
         except InvalidTreeError:
             return []
         objects = [_unshown(one, reason) for one in found if isinstance(one.value, dict) and (reason := _reason(one))]
