@@ -240,9 +240,10 @@ class BlockCodecs:
         if (plain := self._loaded.get(header.compression)) is not None:
             return plain
         codec = self._codecs.get(header.compression)
+        if codec is None:
+            return None
         if not isinstance(codec, Chaining | Varied):
-            if codec is not None:
-                self._loaded[header.compression] = codec
+            self._loaded[header.compression] = codec
             return codec
         known = self._chains.get(number)
         if known is None or known[0] != header:
