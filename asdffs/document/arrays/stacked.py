@@ -146,20 +146,25 @@ class _Image:
         if about.target not in data.known:
             data.known[about.target] = self._found()
         self._region: Region = data.known[about.target]
+        self._check()
 
     def _found(self) -> Region:
-        """Return where the image is.  Raises ``InvalidArrayError`` if it is not the one that the tree describes."""
+        """Return where the image is.  Raises ``InvalidArrayError``, ``DamagedFileError``."""
         size, head = self._data.backend.size(), self._data.backend.read_at(0, _HEAD)
         container: Any = next((one for one in registry.each("containers") if one.claims(head)), None)
         if not hasattr(container, "data"):  # those of other distributions need not have it
             raise InvalidArrayError("it is in no format that asdffs reads")
-        region: Region = container.data(self._data.backend.read_at, size, str(self._about.target))
+        found: Region = container.data(self._data.backend.read_at, size, str(self._about.target))
+        return found
+
+    def _check(self) -> None:
+        """Raise ``InvalidArrayError`` if the image is not the one that the tree describes."""
+        region = self._region
         if region.shape != self._about.image:
             shape, stated = list(region.shape), list(self._about.image)
             raise InvalidArrayError(f"its image has the shape {shape}, and the tree says {stated}")
         if (region.scale, region.zero) != (1, 0):
             raise InvalidArrayError("its image is scaled (BSCALE, BZERO), of which the tree says nothing")
-        return region
 
     def part(self, inside: Ranges, *, whole: bool) -> Any:
         """Return the elements at ``inside``: positions along each axis, without a first one of length 1."""
@@ -193,7 +198,7 @@ class _Image:
         few = math.prod(map(len, inside)) * _MOST_OF < math.prod(self._region.shape)
         if size > ROOM or (few and not whole):
             return self._converted(slices)
-        kept = self._typed(self._converted(None))
+        kept = self._converted(None)
         self._file.made.put(place, kept)
         return kept[slices]
 

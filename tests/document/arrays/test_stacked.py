@@ -176,6 +176,25 @@ def test_what_does_not_fit_names_the_file(tmp_path: Path) -> None:
     assert refusal(tmp_path, there) == "'a.fits' cannot be read: it has no extension '7'"
 
 
+@pytest.mark.parametrize("packed", ["", "GZIP_2"])
+def test_two_arrays_in_one_file_are_each_as_the_tree_says(tmp_path: Path, packed: str) -> None:
+    values = np.arange(48, dtype="f4").reshape(IMAGE)
+    image(values, packed).writeto(tmp_path / "a.fits")
+    tag = "!<asdf://dkist.nso.edu/tags/file_manager-1.1.0>"
+    kinds = {"f8": ("float64", [1, 6, 8]), "f4": ("float32", [1, 6, 8]), "bad": ("float32", [1, 6, 7])}
+    body = "".join(
+        f"{name}: {tag} {{fileuris: a.fits, target: 1, datatype: {dtype}, shape: {shape}}}\n"
+        for name, (dtype, shape) in kinds.items()
+    )
+    (tmp_path / "data.asdf").write_bytes(tree_file(body, []))
+    with library.open(tmp_path / "data.asdf") as document:
+        for name in ("f8", "f4", "f8"):
+            assert document.arrays[name][:].dtype == np.dtype(name)
+            np.testing.assert_array_equal(document.arrays[name][:], values)
+        with pytest.raises(InvalidArrayError, match="the tree says"):
+            document.arrays["bad"][:]
+
+
 def test_a_shape_alone_takes_no_memory(tmp_path: Path) -> None:
     """Names cost nothing: only files that are there count, each once."""
     image(np.zeros((100, 100)), "").writeto(tmp_path / "a.fits")
