@@ -45,6 +45,18 @@ class Source(Protocol):
         """
 
 
+class InMemory:
+    """Bytes in memory, as a ``Source``."""
+
+    def __init__(self, stored: bytes) -> None:
+        self._stored = stored
+        self.size = len(stored)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """See ``Source``."""
+        return self._stored[offset : offset + length]
+
+
 class Codec(ABC):
     """A compression of the standard (section Compression), or one that an extension adds.
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from asdffs import registry
 from asdffs.arrays.chunked import ENTRY, NULLS, Chunked
-from asdffs.codecs.base import is_installed
+from asdffs.codecs.base import InMemory, is_installed
 from asdffs.document.arrays.elements import Elements, boxes, import_numpy
 from asdffs.document.changes import content
 from asdffs.document.state import FileState
@@ -372,21 +372,9 @@ def _lz4(stored: bytes, limit: int) -> bytes:
         raise ValueError(str(err)) from err
 
 
-class _Bytes:
-    """Bytes in memory, as the ``Source`` of a codec."""
-
-    def __init__(self, stored: bytes) -> None:
-        self._stored = stored
-        self.size = len(stored)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """See ``Source``."""
-        return self._stored[offset : offset + length]
-
-
 def _by_codec(name: str, stored: bytes, size: int, limit: int) -> bytes:
     found = bytearray()
-    for piece in registry.find("codecs", name).decode(_Bytes(stored), size):
+    for piece in registry.find("codecs", name).decode(InMemory(stored), size):
         found += piece
         _checked(len(found), limit)
     return bytes(found)

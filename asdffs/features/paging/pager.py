@@ -19,6 +19,7 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from asdffs import registry
+from asdffs.codecs.base import InMemory
 from asdffs.codecs.seeking import Slot
 from asdffs.features.paging.userfault import Userfault
 
@@ -103,22 +104,10 @@ class StoredFile:
         now = os.fstat(self._fd)
         if (now.st_size, now.st_mtime_ns) != (self._version["size"], self._version["mtime_ns"]):
             raise ValueError("another program changed the file")
-        content = b"".join(self._codec.decode(_Bytes(stored), piece.stop - piece.start))
+        content = b"".join(self._codec.decode(InMemory(stored), piece.stop - piece.start))
         if len(content) != piece.stop - piece.start:
             raise ValueError(f"a piece has {len(content)} bytes, and {piece.stop - piece.start} are needed")
         return content
-
-
-class _Bytes:
-    """Bytes in memory, as the ``Source`` of a codec."""
-
-    def __init__(self, stored: bytes) -> None:
-        self._stored = stored
-        self.size = len(stored)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """See ``Source``."""
-        return self._stored[offset : offset + length]
 
 
 def main() -> None:
