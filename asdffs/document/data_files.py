@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from asdffs.errors import MissingFileError, NotFollowedError
 from asdffs.storage.backend import ReadBackend, ReadFolder
+from asdffs.storage.mount_table import OWN, MountPoints, outside
 from asdffs.storage.urls import is_remote, joined_url
 
 #: The most files that stay open: each uses one or two descriptors.
@@ -114,15 +115,28 @@ def place_beside(name: str, base: str) -> str:
 
 
 def facts_of(names: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
-    """Return size and mtime (ns) of those of ``names`` that are files beside the local file at ``base``."""
-    found = dict[str, tuple[int, int]]()
+    """Return size and mtime (ns) of those of ``names`` that there are beside the local file at ``base``.
+
+    What is in a mount of asdffs is left out: the daemon that asks for it would wait for itself.
+    """
+    home, found = posixpath.dirname(base), dict[str, tuple[int, int]]()
+    own = MountPoints(home, OWN)
     for name in set(names):
         with contextlib.suppress(OSError, NotFollowedError):
-            status = os.stat(place_beside(name, base))
-            found[name] = status.st_size, status.st_mtime_ns
+            place: str | None = place_beside(name, base)
+            if place is None or own.lead(place):
+                continue
+            if posixpath.dirname(place) != home or os.path.islink(place):
+                place = outside(place, OWN)
+            if place is not None:
+                status = os.stat(place)
+                found[name] = status.st_size, status.st_mtime_ns
     return found
 
 
-def is_missing(error: Exception) -> bool:
-    """Return whether a file could not be opened because there is none."""
-    return isinstance(error, (MissingFileError, FileNotFoundError))
+def is_missing(error: Exception, place: str) -> bool:
+    """Return whether the file at ``place`` could not be opened because there is none, and for no other reason."""
+    if is_remote(place):
+        return isinstance(error, MissingFileError)
+    cause = error.__cause__ if isinstance(error, MissingFileError) else error
+    return isinstance(cause, (FileNotFoundError, NotADirectoryError))

@@ -119,9 +119,10 @@ class StackedElements(GatheredElements):
                 image = _Image(self._file, data, self._about, self.dtype)
                 return image.part(inside, whole=whole)
         except (AsdffsError, OSError) as err:
-            if is_missing(err):
+            if is_missing(err, place):
                 return np.nan if self.dtype.kind == "f" else np.iinfo(self.dtype).min
-            raise InvalidArrayError(f"{name[:60]!r} cannot be read: {getattr(err, 'sentence', err)}") from err
+            why = err.sentence if isinstance(err, AsdffsError) else err.strerror
+            raise InvalidArrayError(f"{name[:60]!r} cannot be read: {why}") from err
 
 
 def _in_files(part: tuple[range | int, ...], ranges: Ranges) -> Iterator[range]:

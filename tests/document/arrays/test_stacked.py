@@ -15,7 +15,7 @@ from astropy.io import fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.arrays import tree_file
-from support.mounts import asdffs, environment_in, mounted
+from support.mounts import as_user, asdffs, environment_in, mounted
 from support.web_server import WebServer
 
 import asdffs as library
@@ -193,6 +193,43 @@ def test_two_arrays_in_one_file_are_each_as_the_tree_says(tmp_path: Path, packed
             np.testing.assert_array_equal(document.arrays[name][:], values)
         with pytest.raises(InvalidArrayError, match="the tree says"):
             document.arrays["bad"][:]
+
+
+def test_only_what_is_not_there_is_missing(tmp_path: Path) -> None:
+    """What is there and cannot be read is an error, and a FIFO does not hold anybody up."""
+    image(np.zeros(IMAGE), "").writeto(tmp_path / "a.fits")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    reasons = {name: refusal(tmp_path, tree([name], "float64", [1, *IMAGE])) for name in ("fifo", "below", "loop")}
+    assert reasons == {
+        "fifo": "'fifo' cannot be read: is not a regular file; give the file itself",
+        "below": "'below' cannot be read: is a directory; give the file itself",
+        "loop": "'loop' cannot be read: Too many levels of symbolic links",
+    }
+    (tmp_path / "a.fits").chmod(0)
+    tmp_path.chmod(0o755)
+    (tmp_path / "data.asdf").write_bytes(tree_file(tree(["a.fits"], "float64", [1, *IMAGE]), []))
+    denied = pytest.raises(InvalidArrayError, match="Permission denied")
+    with library.open(tmp_path / "data.asdf") as document, as_user(), denied:
+        document.arrays[PATH][:]
+    for name in ("none.fits", "a.fits/x", "none/x"):
+        (tmp_path / "data.asdf").write_bytes(tree_file(tree([name], "float64", [1, *IMAGE]), []))
+        with library.open(tmp_path / "data.asdf") as document:
+            assert np.isnan(document.arrays[PATH][:]).all()
+
+
+@pytest.mark.mount
+def test_a_name_in_its_own_mount_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / "mnt").mkdir()
+    (tmp_path / "link").symlink_to("mnt/arrays/dataset")
+    names = ["mnt", "mnt/arrays/dataset/data.npy", "link/data.npy", "link"]
+    (tmp_path / "data.asdf").write_bytes(tree_file(tree(names, "float64", [1, *IMAGE]), []))
+    with mounted(tmp_path / "data.asdf", at=tmp_path / "mnt") as mount:
+        assert (mount.point / "arrays/dataset/data.npy").stat().st_size > 0
+        with pytest.raises(OSError, match="Input/output error|Operation not permitted"):
+            (mount.point / "arrays/dataset/data.npy").read_bytes()
+        assert "is in a mount of asdffs" in (mount.point / ".asdffs/error").read_text()
 
 
 def test_a_shape_alone_takes_no_memory(tmp_path: Path) -> None:
