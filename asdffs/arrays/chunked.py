@@ -29,6 +29,8 @@ _TILE: Final = re.compile(r".*[:/]core/ndarray-chunk-[\d.]+")
 _STACKED: Final = re.compile(
     r"(asdf://dkist\.nso\.edu/tags/file_manager|tag:dkist\.nso\.edu:dkist/array_container|.*[:/]core/externalarray)-[\d.]+"
 )
+#: The longest type string of numpy for a number or a text, in characters.
+_LONGEST_DTYPE: Final = 12
 _MOST_AXES: Final = 64
 #: The largest number of elements.
 LARGEST: Final = 1 << 62
@@ -135,7 +137,7 @@ def described(dtype: Any) -> tuple[Any, str | None]:
     """Return the datatype of the schema core/ndarray and the byteorder of elements; None for other types."""
     if isinstance(dtype, list):
         return _record(dtype), "big"
-    if not isinstance(dtype, str) or not dtype[2:].isdecimal():
+    if not isinstance(dtype, str) or len(dtype) > _LONGEST_DTYPE or not dtype[2:].isdecimal():
         return None, None
     order, kind, size = _ORDERS.get(dtype[0], "big"), dtype[1], int(dtype[2:])
     if kind in _KINDS:

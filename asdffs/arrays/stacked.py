@@ -1,7 +1,8 @@
 """Describes arrays whose elements are in FITS files beside the ASDF file.
 
 The ``file_manager`` of DKIST has the names of the files, in lists of lists, one for each place of the first axes of
-the array; each file has an image with the other axes.  ``core/externalarray`` has the name of one file.
+the array; each file has an image with the other axes.  ``core/externalarray`` has the name of one file,
+whose image it is as a whole.
 
 | key                      | says                                                                                    |
 |--------------------------|-----------------------------------------------------------------------------------------|
@@ -23,7 +24,6 @@ from asdffs.arrays.chunked import LARGEST, NULLS, described, is_count
 from asdffs.arrays.datatypes import item_size
 from asdffs.errors import InvalidArrayError
 
-_NAMES: Final = ("fileuris", "fileuri")
 #: Names of numpy for datatypes, besides those that ASDF has as well.
 _NUMPY: Final = {"float": "float64", "double": "float64", "single": "float32", "int": "int64", "uint": "uint64"}
 _MOST_AXES: Final = 32
@@ -34,7 +34,8 @@ class Stacked(NamedTuple):
 
     ``counts``: lengths of the first axes, along which the files are, rows first; none for a single file.  ``image``:
     lengths of the axes of the image in each file, and ``target``, its HDU.  ``part``: the positions along each of the
-    axes of ``counts`` and ``image`` that belong to the array; a number is no axis of it.
+    axes of ``counts`` and ``image`` that belong to the array; a number is no axis of it.  ``needed``: a missing file
+    is an error.
     """
 
     files: tuple[str, ...]
@@ -44,6 +45,7 @@ class Stacked(NamedTuple):
     part: tuple[range | int, ...]
     datatype: str
     byteorder: str | None
+    needed: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,7 +55,8 @@ class Stacked(NamedTuple):
 
 def parse_stacked(value: dict[str, Any]) -> Stacked:
     """Return the description in the mapping of the array.  Raises ``InvalidArrayError`` with the reason."""
-    names = next((value[key] for key in _NAMES if key in value), None)
+    single = "fileuri" in value
+    names = value.get("fileuri" if single else "fileuris")
     files, counts = _files(names)
     image, target = value.get("shape"), value.get("target")
     if not isinstance(image, list) or not image or not all(map(is_count, image)):
@@ -61,10 +64,10 @@ def parse_stacked(value: dict[str, Any]) -> Stacked:
     if not isinstance(target, (int, str)) or isinstance(target, bool) or (isinstance(target, int) and target < 0):
         raise InvalidArrayError("its target is neither the number nor the name of an HDU")
     datatype, byteorder = _datatype(value.get("datatype"))
-    lengths = (*counts, *image[image[0] == 1 :])
-    if len(lengths) > _MOST_AXES or math.prod(lengths) > LARGEST:
+    lengths = (*counts, *image[not single and image[0] == 1 :])
+    if len(lengths) > _MOST_AXES or math.prod(lengths) * (item_size(datatype) or 1) > LARGEST:
         raise InvalidArrayError("its shape is too large")
-    stacked = Stacked(files, counts, tuple(image), target, tuple(map(range, lengths)), datatype, byteorder)
+    stacked = Stacked(files, counts, tuple(image), target, tuple(map(range, lengths)), datatype, byteorder, single)
     stated = value.get("subslice")
     return stacked._replace(part=_part(stated, _depth(names), lengths)) if isinstance(stated, list) else stacked
 
@@ -79,7 +82,7 @@ def _files(names: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
             raise InvalidArrayError("its files are not in lists of equal lengths")
         counts += lengths
         level = list(itertools.chain.from_iterable(level))
-    if not all(isinstance(name, str) and name and "\0" not in name for name in level):
+    if not all(isinstance(name, str) and name not in NULLS and "\0" not in name for name in level):
         raise InvalidArrayError("its files have no valid names")
     return tuple(level), tuple(counts) if len(level) > 1 else ()
 
@@ -100,18 +103,22 @@ def _datatype(stated: Any) -> tuple[str, str | None]:
     return datatype, byteorder
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _part(stated: list[Any], before: int, lengths: tuple[int, ...]) -> tuple[range | int, ...]:
     """Return the positions that ``subslice`` means; it begins at the axis number ``before``."""
     found: list[range | int] = list(map(range, lengths))
     for axis, one in enumerate(stated, before):
         if axis >= len(lengths):
             raise InvalidArrayError(f"its subslice has more axes than its {len(lengths)}")
-        if is_count(one) and one < lengths[axis]:
-            found[axis] = int(one)
-        elif isinstance(one, list) and len(one) == 3 and all(end in NULLS or is_count(end) for end in one):
+        if _is_number(one) and -lengths[axis] <= one < lengths[axis]:
+            found[axis] = one % lengths[axis]
+        elif isinstance(one, list) and len(one) == 3 and all(end in NULLS or _is_number(end) for end in one):
             ends = [None if end in NULLS else end for end in one]
-            if ends[2] == 0:
-                raise InvalidArrayError("its subslice has a step of 0")
+            if ends[2] is not None and ends[2] <= 0:
+                raise InvalidArrayError("its subslice has a step that is not positive")
             found[axis] = range(lengths[axis])[slice(*ends)]
         else:
             raise InvalidArrayError(f"its subslice {str(one)[:40]} is not valid")

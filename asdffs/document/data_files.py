@@ -11,39 +11,51 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import MissingFileError, NotFollowedError
 from asdffs.storage.backend import ReadBackend, ReadFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, MountPoints, outside
 from asdffs.storage.urls import is_remote, joined_url
 
-#: The most files that stay open: each uses one or two descriptors.
+#: The most files that stay open: each uses a descriptor.
 _MOST: Final = 32
 #: Characters of a name in a sentence.
 _SHOWN: Final = 60
 
 
 class DataFile:
-    """An open file: ``backend``, the only file of ``folder`` that is open.
+    """An open file: ``backend``, the only file of ``folder`` that is open.  ``place``: where it was looked for.
 
     ``known``: what readers found out about it, such as the places of its images.
     """
 
-    def __init__(self, folder: ReadFolder, backend: ReadBackend) -> None:
+    def __init__(self, place: str, folder: ReadFolder, backend: ReadBackend) -> None:
+        self.place = place
         self.folder = folder
         self.backend = backend
         self.signature = backend.signature()
         self.known: dict[Any, Any] = {}
+        self._release()
 
     def is_current(self) -> bool:
         """Return whether nobody changed or replaced the file since it was opened; note its rights as they are now."""
+        path = self.folder.path(self.backend.name)
         try:
+            if is_here(self.place) and self.place != path and outside(self.place, OWN) != path:
+                return False  # a link leads elsewhere now
             before, self.signature = self.signature, self.folder.signature(self.backend.name)
         except OSError:
             return False
+        self._release()
         return before.is_same_content(self.signature)
+
+    def _release(self) -> None:
+        """Close the directory: the next look asks for the one that has its path then."""
+        if isinstance(self.folder, FileFolder):
+            self.folder.release()
 
 
 class DataFiles:
@@ -73,7 +85,7 @@ class DataFiles:
             found.backend.close()
             found = None
         if found is None:
-            found = DataFile(*self._open_file(place))
+            found = DataFile(place, *self._open_file(place))
         try:
             self._check(found, place)
             yield found
@@ -102,24 +114,42 @@ def place_beside(name: str, base: str) -> str:
 
     Raises ``NotFollowedError`` if it is not in the directory of ``base`` or below it.
     """
+    shown = repr(name[:_SHOWN])
     if is_remote(base):
         from urllib.parse import quote
 
+        if "?" in base or "#" in base:
+            raise NotFollowedError(f"{shown} is not read: the URL of this file has a query, which may sign it alone")
         place, home = joined_url(base, quote(name)), joined_url(base, ".")
+    elif not is_here(base):
+        raise NotFollowedError(f"{shown} is not read: only the program that opened this file knows where it is")
     else:
         home = posixpath.join(posixpath.dirname(base), "")
         place = posixpath.normpath(posixpath.join(home, name))
     if not place.startswith(home) or place == home:
-        raise NotFollowedError(f"{name[:_SHOWN]!r} is not in the directory of this file, and is not read")
+        raise NotFollowedError(f"{shown} is not in the directory of this file, and is not read")
     return place
 
 
-def facts_of(names: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
-    """Return size and mtime (ns) of those of ``names`` that there are beside the local file at ``base``.
+def is_here(location: str) -> bool:
+    """Return whether ``location`` of a file is a path on this machine, so that files beside it can be looked for."""
+    return location.startswith("/")
+
+
+class Facts(NamedTuple):
+    """What the system tells of a file: ``size`` in bytes, ``mtime_ns``, and the ``folder`` that it is in."""
+
+    size: int
+    mtime_ns: int
+    folder: str
+
+
+def facts_of(names: Iterable[str], base: str) -> dict[str, Facts]:
+    """Return the facts of those of ``names`` that there are beside the local file at ``base``.
 
     What is in a mount of asdffs is left out: the daemon that asks for it would wait for itself.
     """
-    home, found = posixpath.dirname(base), dict[str, tuple[int, int]]()
+    home, found = posixpath.dirname(base), dict[str, Facts]()
     own = MountPoints(home, OWN)
     for name in set(names):
         with contextlib.suppress(OSError, NotFollowedError):
@@ -130,7 +160,34 @@ def facts_of(names: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
                 place = outside(place, OWN)
             if place is not None:
                 status = os.stat(place)
-                found[name] = status.st_size, status.st_mtime_ns
+                found[name] = Facts(status.st_size, status.st_mtime_ns, posixpath.dirname(place))
+    return found
+
+
+def missing_of(names: Iterable[str], base: str) -> list[str]:
+    """Return those of ``names`` that would be read beside the local file at ``base``, and are not there."""
+    names = sorted(set(names))
+    there, missing = facts_of(names, base), list[str]()
+    for name in names:
+        if name not in there:
+            with contextlib.suppress(NotFollowedError):
+                missing.append(place_beside(name, base) and name)
+    return missing
+
+
+def folders_of(names: Iterable[str], base: str, facts: Mapping[str, Facts]) -> dict[str, int]:
+    """Return the directories in which files beside ``base`` are, or would be, and when each was changed, in ns."""
+    home = posixpath.dirname(base)
+    folders = {home, *(one.folder for one in facts.values())}
+    for name in names:
+        if "/" in name:
+            with contextlib.suppress(OSError, NotFollowedError):
+                folder = outside(posixpath.dirname(place_beside(name, base)), OWN)
+                folders |= {folder} if folder is not None else set()
+    found = dict[str, int]()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found[folder] = os.stat(folder).st_mtime_ns
     return found
 
 

@@ -14,7 +14,7 @@ from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.scanning import find_embedded, naming, place_of, resolve, scan, window_of, with_pending_record
 from asdffs.document.state import FileState, Parts
 from asdffs.document.state import Settings as Settings
-from asdffs.errors import NotPermittedError
+from asdffs.errors import NotFollowedError, NotPermittedError
 from asdffs.format.layout import Padding
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
@@ -109,7 +109,7 @@ def open_in_folder(
         chosen._replace(padding=_fitting(chosen.padding, parts.transaction.backend)),
         reopen=reopen_parts,
         open_again=open_to_read,
-        opener=_Beside(chosen),
+        opener=_Beside(chosen, folder),
         linked_files=linked_files,
         recovery="; ".join(story),
     )
@@ -119,10 +119,11 @@ def open_in_folder(
 
 
 class _Beside:
-    """Opens the files to which a file with ``settings`` refers.  See ``Opener``."""
+    """Opens the files to which a file in ``home``, opened with ``settings``, refers.  See ``Opener``."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, home: ReadFolder) -> None:
         self._settings = settings
+        self._home = home
 
     def document(self, path: str, linked_files: LinkedFiles[FileState]) -> FileState:
         """See ``Opener``."""
@@ -132,6 +133,10 @@ class _Beside:
 
     def data(self, path: str) -> tuple[ReadFolder, ReadBackend]:
         """See ``Opener``."""
+        from asdffs.storage.stores import StoreFolder
+
+        if isinstance(self._home, StoreFolder):  # with credentials that are not ours
+            raise NotFollowedError("only the program that opened this file can read it", path=path)
         settings = _beside(self._settings)
         folder, name = place_of(path, settings.remote, settings.scheduler)
         with naming(folder.path(name)):

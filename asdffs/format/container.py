@@ -22,7 +22,7 @@ class Region(NamedTuple):
     ``datatype``: the datatype of the stored numbers, which are big-endian; empty for rows of a table, and if the
     numbers are compressed.  ``scaled``: the stored numbers are not the values, so that a library must convert them.
     ``header``: the description of these bytes that the library of the container reads.  If the numbers are scaled,
-    the values are ``stored * scale + zero``.
+    the values are ``stored * scale + zero``.  ``tile``: the shape of the largest compressed tile; empty without one.
     """
 
     offset: int
@@ -34,6 +34,7 @@ class Region(NamedTuple):
     header: bytes
     scale: float = 1
     zero: float = 0
+    tile: tuple[int, ...] = ()
 
 
 class Embedded(Protocol):

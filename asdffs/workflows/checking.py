@@ -142,16 +142,18 @@ def _check_files(document: Document) -> Iterator[Finding]:
     for branch in document.outlines.outline().arrays:
         if branch.array is None or not branch.array.in_files or document.is_remote:
             continue
-        from asdffs.arrays.stacked import Stacked  # few trees have such arrays
-        from asdffs.document.data_files import facts_of
+        from asdffs.document.arrays.stacked import StackedElements  # few trees have such arrays
 
-        assert isinstance(branch.array.pieces, Stacked)
-        names = set(branch.array.pieces.files)
-        missing = names - facts_of(names, document.path).keys()
+        place, missing = f"line {branch.line}: {branch.array.name}", list[str]()
+        for name, fault in StackedElements(document, branch.array).faults():
+            if fault:
+                yield Finding(Level.ERROR, f"{place}: {fault}")
+            else:
+                missing.append(name)
         if missing:
-            named = ", ".join(sorted(missing)[:_NAMED]) + (" ..." if len(missing) > _NAMED else "")
-            sentence = f"{len(missing)} of its files are not there, so their elements are missing: {named}"
-            yield Finding(Level.NOTE, f"line {branch.line}: {'/'.join(map(str, branch.path))}: {sentence}")
+            names = ", ".join(missing[:_NAMED]) + (" ..." if len(missing) > _NAMED else "")
+            sentence = f"{len(missing)} of its files are not there, so their elements are missing: {names}"
+            yield Finding(Level.NOTE, f"{place}: {sentence}")
 
 
 def _beyond_schema(array: Ndarray) -> str:

@@ -48,6 +48,8 @@ def test_tags(tag: str, known: bool) -> None:
         ({"subslice": [[1, 3, None], [None, None, 2]]}, (2, 3, 2, 3)),
         ({"subslice": [[None, 99, None], 4]}, (2, 3, 4)),
         ({"subslice": []}, (2, 3, 4, 5)),
+        ({"subslice": [["null", -3, "null"], -1]}, (2, 3, 1)),
+        ({"fileuri": "a", "fileuris": None}, (1, 4, 5)),
     ],
 )
 def test_shapes(more: dict[str, Any], shape: tuple[int, ...]) -> None:
@@ -75,7 +77,11 @@ def test_shapes(more: dict[str, Any], shape: tuple[int, ...]) -> None:
         ({"subslice": [1, 2, 3]}, "its subslice has more axes than its 4"),
         ({"subslice": [7]}, "its subslice 7 is not valid"),
         ({"subslice": [[1, 2]]}, "its subslice [1, 2] is not valid"),
-        ({"subslice": [[None, None, 0]]}, "its subslice has a step of 0"),
+        ({"subslice": [[None, None, 0]]}, "its subslice has a step that is not positive"),
+        ({"subslice": [[None, None, -1]]}, "its subslice has a step that is not positive"),
+        ({"fileuris": "null"}, "its files have no valid names"),
+        ({"datatype": "<i" + "9" * 5000}, f"its datatype {'<i' + '9' * 38!r} is none of an image in FITS"),
+        ({"shape": [1, 1 << 30, 1 << 30]}, "its shape is too large"),
     ],
 )
 def test_what_makes_no_sense(more: dict[str, Any], reason: str) -> None:
@@ -95,10 +101,10 @@ def test_names_of_numpy(stated: str, dtype: str) -> None:
     assert np.dtype(descr_of(found.datatype, found.byteorder)) == np.dtype(dtype)
 
 
-ENDS = st.none() | st.integers(0, 9)
+ENDS = st.none() | st.integers(-9, 9)
 
 
-@given(st.lists(st.integers(0, 3) | st.tuples(ENDS, ENDS, st.none() | st.integers(1, 3)).map(list), max_size=2))
+@given(st.lists(st.integers(-4, 3) | st.tuples(ENDS, ENDS, st.none() | st.integers(1, 3)).map(list), max_size=2))
 def test_slices_mean_what_they_mean_to_numpy(parts: list[Any]) -> None:
     found = parse_stacked({**PLAIN, "subslice": parts})
     index = [slice(*one) if isinstance(one, list) else one for one in parts]

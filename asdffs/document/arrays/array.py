@@ -19,7 +19,7 @@ from asdffs.document.arrays.elements import BlockElements, Elements, OtherElemen
 from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
 from asdffs.document.arrays.mapping import mapped, paged
 from asdffs.document.arrays.reference import ArrayReference, Version
-from asdffs.document.arrays.selection import Selection, chosen_ranges, is_packed, packed_runs, select
+from asdffs.document.arrays.selection import Selection, is_packed, packed_runs, select, select_gathered
 from asdffs.document.arrays.units import units_of
 from asdffs.document.block import Block
 from asdffs.document.changes import content
@@ -159,8 +159,7 @@ class Array:
                 self._file.budget.check(needed, "its elements", inner.held)
                 return self._read(inner, region, index)
         if isinstance(elements, GatheredElements):
-            ranges, rest = chosen_ranges(elements.shape, index)
-            return _copied(elements.at(ranges)[rest])
+            return select_gathered(self, elements.at, index)
         return _copied(self.mapped()[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:

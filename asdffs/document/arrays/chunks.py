@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from asdffs import registry
-from asdffs.arrays.chunked import ENTRY, NULLS, Chunked
+from asdffs.arrays.chunked import ENTRY, LARGEST, NULLS, Chunked
 from asdffs.codecs.base import InMemory, is_installed
 from asdffs.document.arrays.elements import Elements, boxes, import_numpy
 from asdffs.document.changes import content
@@ -80,6 +80,13 @@ class GatheredElements(Elements):
     dtype: Any
     chunk: tuple[int, ...] | None
 
+    def size_of(self, shape: tuple[int, ...]) -> int:
+        """Return the bytes of an array of ``shape``.  Raises ``InvalidArrayError`` if no file can be so large."""
+        size: int = self.dtype.itemsize * math.prod(shape)
+        if size > LARGEST:
+            raise InvalidArrayError("its shape is too large")
+        return size
+
     def read(self, offset: int, length: int) -> bytes:
         """See ``Elements``."""
         item = self.dtype.itemsize
@@ -132,7 +139,7 @@ class ChunkedElements(GatheredElements):
         self.descr = np.lib.format.dtype_to_descr(self.dtype)
         self.shape = about.shape
         self.chunk = about.chunk
-        self.size = self.dtype.itemsize * math.prod(about.shape)
+        self.size = self.size_of(about.shape)
 
     def held(self) -> int:
         """Return the bytes of the chunks that were written: the others have one value, which the tree states."""

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from asdffs.errors import AsdffsError, InvalidArrayError, Remedy
 from asdffs.format.container import Region
 
 Read = Callable[[int, int], bytes]
+#: Two threads that keep and restore the warnings of the process would mix them up.
+_ONE_AT_A_TIME: Final = threading.Lock()
 #: Which elements of an image are wanted: a slice with a positive step for each axis.
 Part = tuple[slice, ...]
 
@@ -34,7 +37,7 @@ def converted(region: Region, read: Read, size: int, part: Part | None = None, *
     import numpy as np
 
     try:
-        with warnings.catch_warnings():
+        with _ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what astropy finds wrong elsewhere in the file is not about this array
             with (
                 io.BufferedReader(_Alone(region, read, size)) as alone,

@@ -227,12 +227,17 @@ class Strided(NamedTuple):
         return low, self.offset + sum(step for step in steps if step > 0) + self.item - low
 
     def read(self, fetch: Fetch) -> bytes:
-        """Return the elements, rows first, by one read of ``fetch(offset, length)``."""
+        """Return the elements, rows first, by one read of ``fetch(offset, length)``.
+
+        Raises ``InvalidArrayError`` if it returns fewer bytes, or as ``fetch``.
+        """
         import numpy as np
 
         low, length = self.extent
-        item = np.dtype((np.void, self.item))
-        return bytes(np.ndarray(self.shape, item, fetch(low, length), self.offset - low, self.strides).tobytes())
+        item, raw = np.dtype((np.void, self.item)), fetch(low, length)
+        if len(raw) < length:  # the file became shorter; numpy does not look at an empty buffer
+            raise InvalidArrayError("the file ends before the selected elements")
+        return bytes(np.ndarray(self.shape, item, raw, self.offset - low, self.strides).tobytes())
 
 
 def gather(whole: Strided, part: tuple[int, int], fetch: Fetch) -> bytes:

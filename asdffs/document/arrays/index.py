@@ -183,12 +183,12 @@ def pieces_facts(file: FileState, pieces: Chunked | Tiled | Stacked) -> dict[str
         return {"kind": "chunks", "count": math.prod(pieces.counts), "missing": None}
     if isinstance(pieces, Tiled):
         return {"kind": "tiles", "count": len(pieces.starts), "missing": None}
-    from asdffs.document.data_files import facts_of
+    from asdffs.document.data_files import is_here, missing_of
 
     missing = None
-    if not file.is_remote:
+    if is_here(file.location):
         with file.scheduler.waiting():  # there may be thousands
-            missing = len(set(pieces.files) - facts_of(pieces.files, file.location).keys())
+            missing = len(missing_of(pieces.files, file.location))
     return {"kind": "files", "count": len(pieces.files), "missing": missing}
 
 

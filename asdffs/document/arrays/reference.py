@@ -97,8 +97,8 @@ class ArrayReference:
 
     def outer(self, index: tuple[Any, ...]) -> Any:
         """Return a copy of the selected elements, as ``read_outer``.  Raises as ``__getitem__``."""
-        local = not is_remote(self.path)
-        return self._read(lambda array: read_outer(array, index, near=local))
+        near = not is_remote(self.path) and self.chunks is None  # what is in pieces has no mmap
+        return self._read(lambda array: read_outer(array, index, near=near))
 
     def _read(self, read: Callable[[Referred], Any]) -> Any:
         """Return what ``read`` makes of the array, if the file has the right version before and after."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -98,11 +98,12 @@ def select(whole: Selection, index: Any) -> Selection | None:
 def chosen_ranges(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...], tuple[Any, ...]]:
     """Return the positions along each axis that ``index`` selects, in ascending order, and the index in them.
 
-    An index that is not made of integers, slices, ``...`` and None gets the whole array.  Raises ``IndexError``.
+    Lists of positions get the box around them.  An index that has anything but these, integers, slices, ``...`` and
+    None gets the whole array.  Raises ``IndexError``.
     """
     chosen = _chosen(shape, index)
     if chosen is None:
-        return tuple(map(range, shape)), index
+        return _boxed(shape, index) or (tuple(map(range, shape)), index)
     ranges, rest = list[range](), list[Any]()
     for key in chosen:
         if isinstance(key, range):
@@ -114,6 +115,29 @@ def chosen_ranges(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...]
             ranges.append(range(key, key + 1))
             rest.append(0)
     return tuple(ranges), (*rest, *([...] if Ellipsis in _tuple(index) else []))
+
+
+def _boxed(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...], tuple[Any, ...]] | None:
+    """Return the box around the positions of lists and other keys, and the index in it; None for other indices."""
+    import numpy as np
+
+    keys = tuple(np.asarray(key) if isinstance(key, (list, np.ndarray)) else key for key in _tuple(index))
+    lists = [key for key in keys if isinstance(key, np.ndarray)]
+    if not lists or any(not key.size or key.dtype.kind not in "iu" for key in lists):
+        return None
+    if not all(key is Ellipsis or isinstance(key, (slice, np.ndarray)) or _is_number(key) for key in keys):
+        return None
+    ranges, rest = list[range](), list[Any]()
+    for axis, key in enumerate(_expanded(keys, len(shape))):
+        if isinstance(key, np.ndarray):
+            places = _positions_of(key, shape[axis])
+            ranges.append(range(int(places.min()), int(places.max()) + 1))
+            rest.append(places - places.min())
+        else:
+            one, inside = chosen_ranges((shape[axis],), key)
+            ranges += one
+            rest += inside
+    return tuple(ranges), tuple(rest)
 
 
 def _chosen(shape: tuple[int, ...], index: Any) -> list[range | int | None] | None:
@@ -134,6 +158,21 @@ def _chosen(shape: tuple[int, ...], index: Any) -> list[range | int | None] | No
         chosen.append(range(*key.indices(length)) if isinstance(key, slice) else _position(key, length, axis))
         axis += 1
     return chosen
+
+
+def select_gathered(source: Selectable, at: Callable[[tuple[range, ...]], Any], index: Any) -> Any:
+    """Return the elements of ``source``, an array in pieces, that ``index`` selects.
+
+    ``at(ranges)`` returns a new array of the elements at these positions of each axis.  Raises ``IndexError``, or as
+    ``at``.
+    """
+    outer = as_outer(source.shape, index)
+    if outer is not None:
+        return read_outer(source, outer, near=False)
+    ranges, rest = chosen_ranges(source.shape, index)
+    found = at(ranges)[rest]
+    whole = getattr(found, "base", None)
+    return found if whole is None or whole.nbytes < 2 * found.nbytes else found.copy()  # a part keeps all of them
 
 
 def packed_runs(region: Selection, item: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -195,6 +234,27 @@ def _is_number(key: Any) -> bool:
 
 def _tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
+
+
+def as_outer(shape: tuple[int, ...], index: Any) -> tuple[Any, ...] | None:
+    """Return ``index`` for ``read_outer``, if it means the same there and to numpy: it has one list; else None.
+
+    The list has positions, or a bool for each.  If numbers are not beside it, numpy makes its axis the first.
+    """
+    import numpy as np
+
+    keys = [np.asarray(key) if isinstance(key, (list, np.ndarray)) else key for key in _tuple(index)]
+    if sum(isinstance(key, np.ndarray) for key in keys) != 1:
+        return None
+    if not all(key is Ellipsis or isinstance(key, (slice, np.ndarray)) or _is_number(key) for key in keys):
+        return None
+    found = [*_expanded(tuple(keys), len(shape))]
+    fixed = [axis for axis, key in enumerate(found) if not isinstance(key, slice)]
+    axis = next(axis for axis in fixed if isinstance(found[axis], np.ndarray))
+    if found[axis].dtype.kind == "b" and found[axis].shape == (shape[axis],):
+        found[axis] = np.flatnonzero(found[axis])
+    stays = fixed[-1] - fixed[0] < len(fixed) or not any(isinstance(key, slice) for key in found[:axis])
+    return tuple(found) if stays and found[axis].ndim == 1 and found[axis].dtype.kind in "iu" else None
 
 
 def read_outer(source: Selectable, index: tuple[Any, ...], *, near: bool) -> Any:

@@ -10,6 +10,7 @@ number of their datatype (FITS: BLANK).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -24,8 +25,7 @@ from asdffs.arrays.stacked import Stacked
 from asdffs.document.arrays.chunks import GatheredElements, Ranges
 from asdffs.document.arrays.converting import converted
 from asdffs.document.arrays.elements import Strided, import_numpy, requested_parts
-from asdffs.document.data_files import DataFile, facts_of, is_missing, place_beside
-from asdffs.document.outlines import ROOM
+from asdffs.document.data_files import DataFile, Facts, facts_of, folders_of, is_here, is_missing, place_beside
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.format.container import Region
@@ -33,6 +33,8 @@ from asdffs.storage.backend import read_bytes
 
 #: A selection of more than this part of a compressed image decodes, and keeps, all of it.
 _MOST_OF: Final = 4
+#: The most bytes to which a byte of a file decodes: those of deflate.
+_MOST_PACKED: Final = 1032
 #: Bytes by which a container knows its format.
 _HEAD: Final = 80
 
@@ -51,36 +53,55 @@ class StackedElements(GatheredElements):
         self.dtype = np.dtype(descr_of(array.datatype, array.byteorder))
         self.descr = np.lib.format.dtype_to_descr(self.dtype)
         self.shape = stacked.shape
-        self.size = self.dtype.itemsize * math.prod(self.shape)
+        self.size = self.size_of(self.shape)
         kept = [(axis, len(one)) for axis, one in enumerate(stacked.part) if isinstance(one, range)]
         self.chunk = tuple(1 if axis < len(stacked.counts) else length for axis, length in kept)
-        self._listed, self._changed = 0, 0
-        self._facts: dict[str, tuple[int, int]] | None = None
+        self._folders = dict[str, int]()
+        self._facts: dict[str, Facts] | None = None
+        self._changed = 0
 
     def held(self) -> int:
         """See ``Elements``.  Files that are missing have nothing, and one that is named twice counts once."""
-        names = set(self._about.files)
-        if not self._file.is_remote:
-            names &= facts_of(names, self._file.location).keys()
-        return len(names) * math.prod(self._about.image) * int(self.dtype.itemsize)
+        if not is_here(self._file.location):
+            return 0  # nothing is known of them
+        image = math.prod(self._about.image) * int(self.dtype.itemsize)
+        facts = facts_of(self._about.files, self._file.location)
+        return sum(min(image, one.size * _MOST_PACKED) for one in facts.values())
 
     def changed(self) -> int:
         """Return when a program last added, removed or replaced one of the files, in ns; 0 for a remote file.
 
-        The directory of the ASDF file tells whether that may be so.  What changed in place is not seen.
+        The directories with the files tell whether that may be so.  What changed in place is not seen.
         """
-        if self._file.is_remote:
+        files, location = self._about.files, self._file.location
+        if not is_here(location):
             return 0
-        listed = os.stat(os.path.dirname(self._file.path)).st_mtime_ns
-        if listed != self._listed:
-            self._listed, before = listed, self._facts
+        if not self._folders or any(_mtime_of(folder) != mtime for folder, mtime in self._folders.items()):
+            before = self._facts
             with self._file.scheduler.waiting():  # there may be thousands
-                self._facts = facts_of(self._about.files, self._file.location)
+                facts = facts_of(files, location)
+                self._folders = folders_of(files, location, facts)
+            self._facts = facts
             if before is None:
-                self._changed = max((mtime for _, mtime in self._facts.values()), default=0)
+                self._changed = max((one.mtime_ns for one in facts.values()), default=0)
             elif self._facts != before:
                 self._changed = max(self._changed + 1, time.time_ns())
         return self._changed
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Yield each file that cannot be read, with the reason; that is empty if there is no such file.
+
+        Only headers are read.
+        """
+        for name in sorted(set(self._about.files)):
+            try:
+                with self._opened(name) as data:
+                    if data is None:
+                        yield name, ""
+                    else:
+                        _Image(self._file, data, self._about, self.dtype)
+            except AsdffsError as err:
+                yield name, err.sentence
 
     def at(self, ranges: Ranges) -> Any:
         """See ``GatheredElements``."""
@@ -101,7 +122,7 @@ class StackedElements(GatheredElements):
             return found
         wanted = list(_in_files(about.part, ranges))
         before, inside = wanted[: len(about.counts)], wanted[len(about.counts) :]
-        rows = found.reshape(*map(len, before), *map(len, inside))
+        rows = found.reshape((*map(len, before), *map(len, inside)))
         for where in itertools.product(*(range(len(one)) for one in before)):
             number = 0
             for position, one, count in zip(where, before, about.counts, strict=True):
@@ -113,16 +134,37 @@ class StackedElements(GatheredElements):
         """Return elements of the image in a file, or what stands for those of a missing file."""
         import numpy as np
 
-        place = place_beside(name, self._file.location)
-        try:
-            with self._file.linked_files.data.opened(place) as data:
-                image = _Image(self._file, data, self._about, self.dtype)
-                return image.part(inside, whole=whole)
-        except (AsdffsError, OSError) as err:
-            if is_missing(err, place):
+        with self._opened(name) as data:
+            if data is None:
                 return np.nan if self.dtype.kind == "f" else np.iinfo(self.dtype).min
-            why = err.sentence if isinstance(err, AsdffsError) else err.strerror
-            raise InvalidArrayError(f"{name[:60]!r} cannot be read: {why}") from err
+            return _Image(self._file, data, self._about, self.dtype).part(inside, whole=whole)
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[DataFile | None]:
+        """Open one of the files; None if it is missing, which may be.
+
+        Raises ``InvalidArrayError`` with the name if it, or what is done in the block, fails.
+        """
+        place = place_beside(name, self._file.location)
+        with contextlib.ExitStack() as stack:
+            try:
+                try:
+                    data = stack.enter_context(self._file.linked_files.data.opened(place))
+                except (AsdffsError, OSError) as err:
+                    if self._about.needed or not is_missing(err, place):
+                        raise
+                    data = None
+                yield data
+            except (AsdffsError, OSError) as err:
+                why = err.sentence if isinstance(err, AsdffsError) else err.strerror or err
+                raise InvalidArrayError(f"{name[:60]!r} cannot be read: {why}") from err
+
+
+def _mtime_of(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _in_files(part: tuple[range | int, ...], ranges: Ranges) -> Iterator[range]:
@@ -191,22 +233,27 @@ class _Image:
     def _decoded(self, inside: Ranges, *, whole: bool) -> Any:
         """Return elements of a compressed image."""
         slices = tuple(slice(one.start, one.stop, one.step) for one in inside)
-        size = math.prod(self._region.shape) * self._region.item
         place = (self._data.folder.path(self._data.backend.name), self._data.signature[:5], self._about.target)
         kept = self._file.made.get(place)
         if kept is not None:
             return kept[slices]
         few = math.prod(map(len, inside)) * _MOST_OF < math.prod(self._region.shape)
-        if size > ROOM or (few and not whole):
+        if self._size(self._region.shape) > self._file.budget.memory or (few and not whole):
+            self._check_budget(self._region.tile, "a compressed tile")
             return self._converted(slices)
+        self._check_budget(self._region.shape, "an image")
         kept = self._converted(None)
         self._file.made.put(place, kept)
         return kept[slices]
 
+    def _size(self, shape: tuple[int, ...]) -> int:
+        return math.prod(shape) * self._region.item
+
+    def _check_budget(self, shape: tuple[int, ...], what: str) -> None:
+        """Raise ``InvalidArrayError`` if ``shape`` takes too much memory.  The library has a few copies of it."""
+        self._file.budget.check(self._size(shape), what, self._data.backend.size)
+
     def _converted(self, part: tuple[slice, ...] | None) -> Any:
-        self._file.budget.check(
-            math.prod(self._region.shape) * self._region.item, "an image", self._data.backend.size
-        )
         with self._file.scheduler.waiting():
             return converted(self._region, self._read_between, self._data.backend.size(), part, stored=True)
 
@@ -214,7 +261,8 @@ class _Image:
         """Return elements with the stated datatype.  Raises ``InvalidArrayError`` if that would change them."""
         import numpy as np
 
-        if not np.can_cast(found.dtype, self._dtype, "safe"):
+        exact = found.dtype.itemsize < 8 or found.dtype.kind == self._dtype.kind  # int64 has more digits than float64
+        if not exact or not np.can_cast(found.dtype, self._dtype, "safe"):
             sentence = f"its image has elements of {found.dtype.name}, and the tree says {self._dtype.name}"
             raise InvalidArrayError(sentence)
         return found.astype(self._dtype, copy=False)

@@ -39,7 +39,7 @@ class TiledElements(GatheredElements):
         self.dtype = np.dtype(descr_of(array.datatype, array.byteorder))
         self.descr = np.lib.format.dtype_to_descr(self.dtype)
         self.shape = array.shape
-        self.size = self.dtype.itemsize * math.prod(array.shape)
+        self.size = self.size_of(array.shape)
         self._tiles = [self._tile(branch, number, start) for number, start in enumerate(array.pieces.starts)]
         self._starts = np.array(array.pieces.starts, np.int64).reshape(len(self._tiles), len(self.shape))
         lengths = [tile.array.shape for tile in self._tiles if tile.array is not None]

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotAsdfError
 from asdffs.features.fits.hdus import RECORD, Hdu, filled, read_hdus, sum_of, with_integer, with_sums, with_text
+from asdffs.features.fits.tiles import check_tiles, tile_of
 from asdffs.format.container import Embedded, Read, Region
 from asdffs.format.plan import Move, Plan, Write
 from asdffs.format.text import difference
@@ -38,8 +39,8 @@ _MOST_COLUMNS: Final = 999
 _HASH: Final = re.compile(rb"^_fits_hash: *([0-9a-f]{64})\s*$", re.MULTILINE)
 #: The sum of an HDU with a right CHECKSUM: all bits are ones (FITS 4.0, section 4.4.2.7).
 _RIGHT: Final = 0xFFFF_FFFF
-#: Compressions of tiles that are decoded.  astropy writes beyond its memory for a damaged HCOMPRESS_1.
-_TILES: Final = ("RICE_1", "RICE_ONE", "GZIP_1", "GZIP_2", "PLIO_1")
+#: Compressions of tiles that are decoded.  For damaged HCOMPRESS_1 and PLIO_1, astropy goes beyond its memory.
+_TILES: Final = ("RICE_1", "RICE_ONE", "GZIP_1", "GZIP_2")
 #: Keywords from which such an image is decoded: a file of DKIST has hundreds of others, and astropy looks at all.
 _TILED: Final = re.compile(
     r"XTENSION|BITPIX|NAXIS\d*|[PG]COUNT|TFIELDS|THEAP|T(TYPE|FORM|SCAL|ZERO|NULL|DIM)\d+|Z\w*|BLANK|BSCALE|BZERO"
@@ -69,7 +70,11 @@ class Fits:
         hdu = _named(read_hdus(read, size), target)
         if hdu is None:
             raise InvalidArrayError(f"it has no extension {target[:60]!r}")
-        return _region(hdu, size)
+        if hdu.header.text("XTENSION") not in (None, "IMAGE") and not hdu.header.flag("ZIMAGE"):
+            raise InvalidArrayError(f"its extension {target[:60]!r} is no image")
+        found = _region(hdu, size)
+        check_tiles(hdu, read)
+        return found
 
 
 class EmbeddedInFits(NamedTuple):
@@ -263,12 +268,15 @@ def _compressed_region(hdu: Hdu) -> Region:
     sentence = f"its source, the FITS extension {hdu.name or hdu.number}, is a tile-compressed image"
     if bits not in _DATATYPES or not axes or min(axes) < 1:
         raise InvalidArrayError(f"{sentence} without a valid ZBITPIX, ZNAXIS or ZNAXISn")
+    if not 0 <= (header.integer("TFIELDS") or 0) <= _MOST_COLUMNS:
+        raise InvalidArrayError(f"{sentence} without a valid TFIELDS")
     if header.text("ZCMPTYPE") not in _TILES:
         raise InvalidArrayError(f"{sentence} of another compression than {', '.join(_TILES)}; use funpack")
     shape = tuple(reversed(axes))
     scale, zero = header.number("BSCALE"), header.number("BZERO")
     linear = (1 if scale is None else scale, zero or 0)
-    return Region(hdu.data, hdu.length, abs(bits) // 8, shape, "", True, header.once(_TILED.fullmatch), *linear)  # noqa: FBT003
+    facts = hdu.data, hdu.length, abs(bits) // 8, shape, "", True
+    return Region(*facts, header.once(_TILED.fullmatch), *linear, tile_of(hdu))
 
 
 def _is_converted(hdu: Hdu) -> bool:
