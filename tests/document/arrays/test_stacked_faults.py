@@ -149,8 +149,8 @@ def test_a_bad_array_leaves_the_others_alone(tmp_path: Path) -> None:
 # -- names -----------------------------------------------------------------------------
 
 
+@pytest.mark.long  # fsspec is an extra
 def test_a_file_that_a_program_opened_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("fsspec")
     from asdffs.features.filesystem.files import AsdfFileSystem
 
     (tmp_path / "d").mkdir()
@@ -266,15 +266,22 @@ def test_lists_read_only_the_files_that_they_need(tmp_path: Path, monkeypatch: p
             assert len(opened) <= 4 or number == 4  # more than a list for an axis: the box around it
         with pytest.raises(IndexError):
             document.arrays["d"][[0, 200]]
-        del opened[:]
-        pytest.importorskip("xarray")
-        import xarray
 
-        with xarray.open_dataset(tmp_path / "data.asdf", engine="asdffs") as dataset:
-            np.testing.assert_array_equal(
-                dataset["d"].isel(dim_0=[0, 171], dim_2=[1]).values, whole[[0, 171]][..., [1]]
-            )
-        assert len(opened) <= 4
+
+@pytest.mark.long  # xarray is an extra
+def test_xarray_reads_only_the_files_that_it_needs(tmp_path: Path) -> None:
+    """Those that are no images are never opened."""
+    import xarray
+
+    whole = np.arange(20 * 48, dtype="f8").reshape(20, *IMAGE)
+    for number in range(20):
+        (tmp_path / f"{number}.fits").write_text("no image")
+    for number in (0, 17):
+        written(tmp_path / f"{number}.fits", whole[number])
+    path = asdf(tmp_path, tree([f"{number}.fits" for number in range(20)]))
+    with xarray.open_dataset(path, engine="asdffs") as dataset:
+        found = dataset["d"].isel(dim_0=[0, 17], dim_2=[1]).values
+    np.testing.assert_array_equal(found, whole[[0, 17]][..., [1]])
 
 
 def test_types_that_would_lose_digits_and_other_hdus_are_refused(tmp_path: Path) -> None:
