@@ -167,12 +167,15 @@ def facts_of(names: Iterable[str], base: str) -> dict[str, Facts]:
 def missing_of(names: Iterable[str], base: str) -> list[str]:
     """Return those of ``names`` that would be read beside the local file at ``base``, and are not there."""
     names = sorted(set(names))
-    there, missing = facts_of(names, base), list[str]()
-    for name in names:
-        if name not in there:
-            with contextlib.suppress(NotFollowedError):
-                missing.append(place_beside(name, base) and name)
-    return missing
+    there = facts_of(names, base)
+    return [name for name in names if name not in there and _is_beside(name, base)]
+
+
+def _is_beside(name: str, base: str) -> bool:
+    try:
+        return bool(place_beside(name, base))
+    except NotFollowedError:
+        return False
 
 
 def folders_of(names: Iterable[str], base: str, facts: Mapping[str, Facts]) -> dict[str, int]:
