@@ -162,7 +162,7 @@ def test_a_judgement_keeps_what_is_written_meanwhile(tmp_path: Path) -> None:
         last = text.replace(b"value: 1\n", b"value: 3\n")
         slow = Slow(lambda: mount.tree.write_bytes(first))
         waits = [others(mount, number) for number in range(50)]
-        until(lambda: mount.status["draft"] == "dirty" or not slow.running)
+        wait_until_judged(mount, slow, len(first))  # before, both would write into one draft
         mount.tree.write_bytes(last)
         assert slow.join() == len(first)
         assert mount.error == ""
