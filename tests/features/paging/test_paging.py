@@ -217,6 +217,20 @@ def test_a_killed_pager_is_replaced(path: Path, started: Any) -> None:
     assert (output, one.returncode) == (f"{VALUES[-1, -1]}\n", 0)
 
 
+def test_memory_whose_pagers_always_die_is_poisoned(path: Path, started: Any) -> None:
+    one = program(path, LAST, started)
+    parent, _ = pagers(one.pid)
+    while pids := pagers(parent):
+        os.kill(pids[0], signal.SIGKILL)
+        until(lambda pids=pids: pagers(parent) not in ([], pids) or state_of(parent) == "Z")
+    one.communicate("\n")
+    assert one.returncode == -signal.SIGBUS
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_without_any_pager_a_program_waits_for_a_signal_and_sees_no_zeros(path: Path, started: Any) -> None:
     one = program(path, LAST, started)
     for pid in pagers(one.pid):
