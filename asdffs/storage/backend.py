@@ -245,10 +245,11 @@ class Folder(ReadFolder, Protocol):
     def set_mode(self, backend: WriteBackend, mode: int) -> None:
         """Set the permissions of ``backend`` to ``mode``."""
 
-    def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
+    def copy_attributes(self, source: ReadBackend, target: WriteBackend, *, most: int = 0o7777) -> None:
         """Copy mode, owner and extended attributes from ``source`` to ``target``.
 
-        Raises ``OSError`` (EPERM) if the owner cannot be kept.
+        ``most``: the permissions of ``target`` are among these at all times.  Raises ``OSError`` (EPERM) if the owner
+        cannot be kept.
         """
 
     def replace(self, backend: WriteBackend, name: str) -> MovableBackend:

@@ -31,6 +31,8 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 #: Errors of open(2) with O_TMPFILE if the file system, such as NFS, or the system has no files without a name.
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
 #: How directories are opened: with O_PATH the right to search them is enough.
+#: The extended attribute with the access ACL.
+ACL: Final = "system.posix_acl_access"
 _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 _make: Final[Any] = tuple.__new__
@@ -324,15 +326,21 @@ class FileFolder:
         """Call fchmod(2); raises ``OSError``."""
         os.fchmod(_fd(backend), mode)
 
-    def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
-        """Copy mode, owner and extended attributes, which include ACLs; raises ``OSError``."""
+    def copy_attributes(self, source: ReadBackend, target: WriteBackend, *, most: int = 0o7777) -> None:
+        """Copy mode, owner and extended attributes.  These include the ACL, if ``most`` lets all users read.
+
+        Raises ``OSError``.
+        """
         status, mine = os.fstat(_fd(source)), os.fstat(_fd(target))
         if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
             os.fchown(_fd(target), status.st_uid, status.st_gid)
-        os.fchmod(_fd(target), status.st_mode & 0o7777)
+        os.fchmod(_fd(target), status.st_mode & most & 0o7777)
         for name in os.listxattr(_fd(source)) if hasattr(os, "listxattr") else ():
+            if name == ACL and not most & stat.S_IROTH:
+                continue  # it names users who may not read what is in the new file
             with contextlib.suppress(PermissionError):  # security.* and trusted.* may need more privileges
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
+        os.fchmod(_fd(target), status.st_mode & most & 0o7777)  # an ACL sets it anew
 
     def replace(self, backend: WriteBackend, name: str) -> FileBackend:
         """Call rename(2) over ``name``; raises ``OSError``."""

@@ -67,9 +67,7 @@ def write_over(
             raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
 
         def finish(backend: WriteBackend) -> WriteBackend:
-            folder.copy_attributes(old, backend)
-            if (mode := old.signature().access.mode) & ~most & 0o7777:
-                folder.set_mode(backend, mode & most & 0o7777)
+            folder.copy_attributes(old, backend, most=most)
             backend.sync()
             check()
             return folder.replace(backend, name)

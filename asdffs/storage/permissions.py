@@ -16,9 +16,8 @@ import stat
 from typing import Final
 
 from asdffs.storage.backend import Access
-from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.file_backend import ACL, FileFolder
 
-_ACL: Final = "system.posix_acl_access"
 _OWNER: Final = 0o600
 
 
@@ -29,7 +28,7 @@ def protect(fd: int, folder: FileFolder, name: str) -> None:
     """
     os.fchmod(fd, _OWNER)
     with contextlib.suppress(OSError):  # entries of the directory's default ACL
-        os.removexattr(fd, _ACL)
+        os.removexattr(fd, ACL)
     try:
         status = folder.status(name)
     except OSError:
@@ -40,12 +39,12 @@ def protect(fd: int, folder: FileFolder, name: str) -> None:
     if os.fstat(fd).st_gid != status.st_gid:
         return
     try:
-        acl = os.getxattr(f"/proc/self/fd/{folder.fileno()}/{name}", _ACL, follow_symlinks=False)
+        acl = os.getxattr(f"/proc/self/fd/{folder.fileno()}/{name}", ACL, follow_symlinks=False)
     except OSError:  # the file has no ACL, or the file system does not support ACLs
         os.fchmod(fd, stat.S_IMODE(status.st_mode) & 0o666)
         return
     with contextlib.suppress(OSError):
-        os.setxattr(fd, _ACL, acl)
+        os.setxattr(fd, ACL, acl)
 
 
 def make_directory(folder: FileFolder, name: str, of: str) -> FileFolder | None:

@@ -304,7 +304,7 @@ class MemoryFolder:
     def set_mode(self, backend: ReadBackend, mode: int) -> None:
         """Do nothing: files in memory have no permissions."""
 
-    def copy_attributes(self, source: ReadBackend, target: WriteBackend) -> None:
+    def copy_attributes(self, source: ReadBackend, target: WriteBackend, *, most: int = 0o7777) -> None:
         """Do nothing: files in memory have no attributes."""
 
     def replace(self, backend: ReadBackend, name: str) -> MemoryBackend:
