@@ -24,7 +24,7 @@ def helper(
     the same numbers.  Its standard input and output are unbuffered pipes, its standard error goes nowhere.  Raises
     ``OSError`` if it cannot be started.
     """
-    read_end, write_end = os.pipe()
+    read_end, write_end = map(out_of_the_way, os.pipe())
     begin = f"exec({text_of(lifeline)!r}); end_with({read_end}); exec({program!r})"
     command = [sys.executable, *flags, "-c", begin, *words]
     try:
@@ -43,6 +43,21 @@ def helper(
         finally:
             process.kill()
             os.close(write_end)
+
+
+def out_of_the_way(fd: int) -> int:
+    """Return ``fd``, moved if a program that has closed its standard files got one of their numbers for it.
+
+    A helper program has other files at these numbers.  Raises ``OSError``.
+    """
+    if fd > 2:
+        return fd
+    import fcntl  # Windows has none, and starts no helper programs
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 @functools.cache

@@ -42,7 +42,7 @@ from asdffs.format.block_header import build_block_header, new_header
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path
-from asdffs.workers.helpers import helper, text_of
+from asdffs.workers.helpers import helper, out_of_the_way, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ def _tell(reason: str) -> None:
 def _asked(file: bytes, job: dict[str, Any]) -> dict[str, Any]:
     """Run the helper on an ASDF file, and return its answer; ``passing``: it may be another one next time."""
     try:
-        fd = os.memfd_create("gwcs")
+        fd = out_of_the_way(os.memfd_create("gwcs"))
         with open(fd, "wb") as memory:
             memory.write(file)
             memory.flush()

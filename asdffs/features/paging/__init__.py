@@ -1,17 +1,18 @@
-"""Memory that is decoded when it is touched: an ndarray on a compressed block, without the pieces that nobody uses.
+"""Gives programs memory in which a compressed block is decoded piece by piece, when they touch it.
 
-``mapped(lazy=True)`` of an array uses it.  The kernel (userfaultfd(2), Linux 6.6) stops a program that touches a page
-that is not there, and tells the *pager*: a process of its own, because a thread would wait for the lock of the
-interpreter, which the stopped thread may hold.  The pager decodes the piece of the block with that page, and puts it
-there.  ``userfault`` has the system calls, ``pager`` is the program.
+``mapped(lazy=True)`` of an array uses it.  When a program touches a page that is not there yet, the kernel stops it
+and tells the *pager* (userfaultfd(2), Linux 6.6).  The pager decodes the piece of the block with that page, puts it
+into the memory of the program, and the program goes on.  The pager is a process of its own: a thread would need
+Python's global lock, which the stopped thread may hold.  ``userfault`` has the system calls, ``pager`` the program.
 
-| what happens                                   | the program that touches a missing page         |
-|------------------------------------------------|--------------------------------------------------|
-| the piece is damaged, or the file was changed  | gets SIGBUS; the reason is on standard error      |
-| the pager is killed                            | waits for a new one, which its parent starts      |
-| both are killed                                | waits until a signal ends it                      |
-| it is a fork of the program                    | gets SIGSEGV: the memory is not in a fork         |
-| it is a system call, such as write(2)          | gets EFAULT                                       |
+| what happens                                  | a program that touches a missing page             |
+|-----------------------------------------------|---------------------------------------------------|
+| the piece is damaged, or the file was changed | gets SIGBUS; the reason is on standard error      |
+| the pager is killed                           | waits for another one, which its parent starts    |
+| twenty pagers in turn are killed              | gets SIGBUS                                       |
+| the pager and its parent are killed           | waits until a signal ends it                      |
+| the program is a fork of the one that asked   | gets SIGSEGV: the memory is not in a fork         |
+| the touch is by a system call, as write(2)    | gets EFAULT                                       |
 """
 
 from __future__ import annotations
@@ -26,40 +27,56 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import NotSupportedError
-from asdffs.features.paging import pager
-from asdffs.features.paging.userfault import Userfault, address_of
+from asdffs.workers.helpers import helper, out_of_the_way
 
 if TYPE_CHECKING:
     from asdffs.document.arrays.finding import Location
+    from asdffs.features.paging.userfault import Userfault
 
-#: Flags of the memory; that of MAP_NORESERVE has no name in older Pythons.
-_FLAGS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
+#: MAP_NORESERVE, for which older Pythons have no name.
+_NO_RESERVE: Final = 0x4000
 
 
 def paged(location: Location) -> memoryview:
     """Return the decoded content of the block with the elements at ``location``, as memory that a pager fills.
 
     ``location`` has the pieces of the block, and is in a file on this machine.  Raises ``NotSupportedError`` if the
-    kernel does not allow it, ``OSError``.
+    system does not allow it or the pager does not start, ``OSError``.
     """
+    if sys.platform != "linux":
+        raise _refused("only Linux can do that")
+    from asdffs.features.paging.userfault import Userfault, address_of
+
     size = location.pieces[-1].stop
-    memory = mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE, flags=_FLAGS)
-    memory.madvise(mmap.MADV_DONTFORK)  # a fork would see zeros
     try:
         fault = Userfault()
     except OSError as err:
-        sentence = f"memory cannot be filled when it is touched (userfaultfd: {err.strerror}); use mapped()"
-        raise NotSupportedError(sentence) from err
-    fault.watch(address_of(memory), len(memory))
-    stop = _start_pager(fault, address_of(memory), location)
-    weakref.finalize(memory, stop).atexit = False  # the pager ends with this process, and not before
+        raise _refused(f"userfaultfd: {err.strerror}") from err
+    with contextlib.ExitStack() as stack:
+        stack.callback(fault.close)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        memory = mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE, flags=flags)
+        memory.madvise(mmap.MADV_DONTFORK)  # a fork would see zeros
+        fault.watch(address_of(memory), len(memory))
+        _start_pager(stack, fault, address_of(memory), location)
+        weakref.finalize(
+            memory, _Stop(stack.pop_all())
+        ).atexit = False  # the pager ends with this process, not before
     return memoryview(memory).toreadonly()[:size]
 
 
-def _start_pager(fault: Userfault, address: int, location: Location) -> _Stop:
-    from asdffs.workers.helpers import helper
+def _refused(why: str) -> NotSupportedError:
+    return NotSupportedError(f"memory cannot be filled when it is touched ({why}); use mapped()")
 
-    errors = os.dup(2)
+
+def _start_pager(stack: contextlib.ExitStack, fault: Userfault, address: int, location: Location) -> None:
+    """Start the pager, which ends with ``stack``, and wait until it is ready: before, a touch would wait for ever."""
+    errors = _standard_error()
+    try:
+        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__}.pager import main; main()"
+        process = stack.enter_context(helper(program, flags=[], kept=[fault.fd, errors]))
+    finally:
+        os.close(errors)
     job = {
         "fault": fault.fd,
         "address": address,
@@ -70,14 +87,23 @@ def _start_pager(fault: Userfault, address: int, location: Location) -> _Stop:
         "errors": errors,
     }
     table = array("q", (number for piece in location.pieces for number in piece))
-    stack = contextlib.ExitStack()
-    stack.callback(fault.close)
-    program = f"import sys; sys.path[:] = {sys.path!r}; from {pager.__name__} import main; main()"
-    process = stack.enter_context(helper(program, flags=[], kept=[fault.fd, errors]))
-    os.close(errors)
     assert process.stdin is not None
-    process.stdin.write(json.dumps(job).encode() + b"\n" + table.tobytes())
-    return _Stop(stack)
+    assert process.stdout is not None
+    ready = b""
+    with contextlib.suppress(BrokenPipeError):  # it ended already
+        with open(process.stdin.fileno(), "wb", closefd=False) as pipe:
+            pipe.write(json.dumps(job).encode() + b"\n" + table.tobytes())
+        ready = process.stdout.read(1)
+    if not ready:
+        raise _refused("the process that decodes did not start")
+
+
+def _standard_error() -> int:
+    """Return a descriptor for what the pager has to say; a program may have closed its own."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return out_of_the_way(os.open(os.devnull, os.O_WRONLY))
 
 
 class _Stop:

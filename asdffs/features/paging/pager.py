@@ -1,8 +1,8 @@
-"""The program of a pager: it decodes pieces of a block for the memory of another process.
+"""Decodes pieces of a block for the memory of another process; runs as a program of its own, the pager.
 
-Its standard input has a line of JSON, then four integers for each piece (``codecs.seeking.Slot``, with places in the
-file); it ends when that is closed.  The process that is started watches the one that decodes, and replaces it when it
-is killed.
+Standard input has a line of JSON, and then the table of pieces: four integers for each (``codecs.seeking.Slot``, with
+places in the file).  The pager writes one byte to standard output when it is ready, and ends when standard input is
+closed.  It is two processes: the parent waits, and starts another child when the one that decodes is killed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pager:
             first, last = place, place + _PAGE
         try:
             content = self._content(first, min(last, self._size)).ljust(last - first, b"\0")
-        except BaseException:
+        except BaseException:  # whatever the codec raises: nobody may wait for this page for ever
             self._fault.poison(self._address + place, _PAGE)
             raise
         self._fault.copy(self._address + first, content)
@@ -119,6 +119,7 @@ def main() -> None:
     pieces = [Slot(*table[at : at + _FIELDS]) for at in range(0, len(table), _FIELDS)]
     file = StoredFile(job["file"], job["version"], job["codec"])
     pager = Pager(Userfault(job["fault"]), job["address"], file, pieces)
+    os.write(1, b"\n")
     for _ in range(_MOST):
         child = os.fork()
         if not child:

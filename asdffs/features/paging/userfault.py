@@ -1,6 +1,6 @@
-"""userfaultfd(2): the kernel tells a file descriptor about pages that a program touches and that are not there.
+"""Calls userfaultfd(2), by which the kernel tells a descriptor that a program touches a page that is not there.
 
-With UFFD_USER_MODE_ONLY every user may do this.  Then a system call on such a page fails with EFAULT.  Linux 6.6 can
+Every user may do this with UFFD_USER_MODE_ONLY; a system call on such a page then fails with EFAULT.  Linux 6.6 can
 *poison* a page, so that whoever touches it gets SIGBUS.  The descriptor works in every process that has it; addresses
 are those of the process that made it.  It does not block, because poll(2) demands that.
 """
@@ -14,11 +14,13 @@ import mmap
 import os
 import platform
 import struct
+import sys
 from typing import Any, Final
 
-#: The number of the system call by machine; 282 in the table that all newer machines share.
-_NUMBERS: Final = {"x86_64": 323, "i386": 374, "i686": 374, "ppc64le": 364, "s390x": 355, "armv7l": 388}
-_SHARED_NUMBER: Final = 282
+from asdffs.workers.helpers import out_of_the_way
+
+#: The number of the system call by machine.  Others have other numbers of ioctls, too.
+_NUMBERS: Final = {"x86_64": 323, "s390x": 355, **dict.fromkeys(("aarch64", "riscv64", "loongarch64"), 282)}
 # linux/userfaultfd.h
 _USER_MODE_ONLY: Final = 1
 _API: Final = 0xAA
@@ -97,8 +99,11 @@ class Userfault:
 
 
 def _open() -> int:
+    number = _NUMBERS.get(platform.machine())
+    if number is None or sys.maxsize < 1 << 32:
+        raise OSError(errno.ENOSYS, "not known on this machine")
     call: Any = ctypes.CDLL(None, use_errno=True).syscall
-    fd: int = call(_NUMBERS.get(platform.machine(), _SHARED_NUMBER), os.O_CLOEXEC | os.O_NONBLOCK | _USER_MODE_ONLY)
+    fd: int = call(number, os.O_CLOEXEC | os.O_NONBLOCK | _USER_MODE_ONLY)
     if fd < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     try:
@@ -106,7 +111,7 @@ def _open() -> int:
     except OSError as err:
         os.close(fd)
         raise OSError(errno.ENOSYS, "Linux 6.6 is needed") from err
-    return fd
+    return out_of_the_way(fd)
 
 
 def address_of(memory: mmap.mmap) -> int:

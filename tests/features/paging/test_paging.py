@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import signal
@@ -20,7 +21,7 @@ from support.processes import until
 from support.samples import block_bytes, compressed_block, lz4_block, zlib_block
 
 import asdffs
-from asdffs.errors import NotSupportedError
+from asdffs.errors import AsdffsError, NotSupportedError
 from asdffs.features.paging import userfault
 from asdffs.features.paging.userfault import Userfault
 
@@ -149,6 +150,34 @@ def test_a_kernel_without_it_is_told(path: Path, monkeypatch: pytest.MonkeyPatch
         document.arrays["data"].mapped(lazy=True)
     told = "memory cannot be filled when it is touched (userfaultfd: Function not implemented); use mapped()"
     assert caught.value.sentence == told
+
+
+def test_a_pager_that_does_not_start_is_told(path: Path, tmp_path: Path) -> None:
+    """Before any touch, which would wait for ever; and nothing stays open."""
+    copy = tmp_path / "copy.asdf"
+    copy.write_bytes(path.read_bytes())
+    with asdffs.open(copy) as document:
+        array = document.arrays["data"]
+        assert array[0, 1] == 1
+        copy.rename(tmp_path / "elsewhere.asdf")
+        gc.collect()
+        before = os.listdir("/proc/self/fd"), pagers(os.getpid())
+        with pytest.raises(AsdffsError, match="the process that decodes did not start|removed"):
+            array.mapped(lazy=True)
+        gc.collect()
+        assert (os.listdir("/proc/self/fd"), pagers(os.getpid())) == before
+
+
+def test_a_long_table_and_a_closed_standard_error(tmp_path: Path, started: Any) -> None:
+    """It is longer than a pipe has room for, which the pager empties later."""
+    values = np.arange(3_000_000, dtype="<i4")
+    facts = "source: 0, datatype: int32, byteorder: little, shape: [3000, 1000]"
+    path = tmp_path / "a.asdf"
+    path.write_bytes(tree_file(f"data: !core/ndarray-1.0.0 {{{facts}}}\n", [lz4_block(values.tobytes(), 1000)]))
+    one = program(
+        path, "os.close(2); again = document.arrays['data'].mapped(lazy=True); print(again[-1, -1])", started
+    )
+    assert one.communicate()[0] == "2999999\n"
 
 
 # -- other ends, each in a program of its own ---------------------------------------------
