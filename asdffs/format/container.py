@@ -76,6 +76,12 @@ class Embedded(Protocol):
         Raises ``InvalidArrayError`` if there are no such data.
         """
 
+    def check(self, source: str, read: Read) -> None:
+        """Look at the data to which ``source`` refers before a library decodes them.
+
+        Raises ``InvalidArrayError`` if they would take more memory than ``region`` says, ``OSError``.
+        """
+
     def units(self, source: str) -> Mapping[str, str]:
         """Return the units that the container states for the data to which ``source`` refers.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+import zlib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -122,3 +123,22 @@ def others(path: Path) -> list[tuple[str, bytes]]:
     return [
         (name, whole[where["hdrLoc"] : where["datLoc"] + where["datSpan"]]) for name, where in spans if name != "ASDF"
     ]
+
+
+def bomb(content: bytes, more: int) -> bytes:
+    """``content`` and ``more`` zeros, in whole MiB, as gzip stores them: in a thousandth of their bytes."""
+    encoder = zlib.compressobj(9, zlib.DEFLATED, 31)
+    stored = encoder.compress(content)
+    return stored + b"".join(encoder.compress(bytes(1 << 20)) for _ in range(more >> 20)) + encoder.flush()
+
+
+def with_tile(path: Path, number: int, stored: bytes) -> None:
+    """Replace the only tile of the compressed image in an HDU."""
+    with fits.open(path, disable_image_compression=True) as hdus:
+        where, header = hdus[number].fileinfo(), hdus[number].header.copy()
+        table = bytearray(hdus[number].data.tobytes())
+    header["PCOUNT"] = len(stored)
+    table[:8] = np.array([len(stored), 0], ">i4").tobytes()
+    data, raw = bytes(table) + stored, path.read_bytes()
+    raw, rest = raw[: where["hdrLoc"]], raw[where["datLoc"] + where["datSpan"] :]
+    path.write_bytes(raw + header.tostring().encode() + data + bytes(-len(data) % 2880) + rest)

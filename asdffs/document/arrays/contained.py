@@ -60,9 +60,11 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
     file.budget.check(math.prod(region.shape) * region.item, "its elements", lambda: region.length)
     import_numpy(file.scheduler)
     while True:
-        before = file.steady_region(array.source)
+        before, embedded = file.steady_region(array.source), file.embedded
         try:
             with file.scheduler.waiting():
+                if embedded is not None:
+                    embedded.check(str(array.source), _whole(file))
                 made = MadeElements(converted(region, _whole(file), file.whole_size))
         except InvalidArrayError:
             if file.steady_region(array.source) == before:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import warnings
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 from support.arrays import tree_file
+from support.fits_files import bomb, with_tile
 from support.mounts import mounted
 from support.web_server import WebServer
 
@@ -21,7 +22,7 @@ import asdffs as library
 from asdffs.document.arrays import stacked
 from asdffs.document.arrays.elements import Strided
 from asdffs.document.opening import Settings, open_document
-from asdffs.errors import AsdffsError, InvalidArrayError
+from asdffs.errors import AsdffsError, InvalidArrayError, Remedy
 from asdffs.limits import Budget
 from asdffs.workflows.checking import Level, check_document
 
@@ -77,22 +78,17 @@ def test_a_file_that_ends_early_is_no_memory(tmp_path: Path, monkeypatch: pytest
         Strided((2, 3), (24, 8), 8, 0).read(lambda offset, length: b"")
 
 
+def test_who_has_no_astropy_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "a.fits", np.ones(IMAGE, "i4"), "RICE_1")
+    monkeypatch.setitem(sys.modules, "astropy.io", None)
+    with library.open(asdf(tmp_path, tree(["a.fits"], "int32"))) as document, pytest.raises(AsdffsError) as caught:
+        document.arrays["d"][...]
+    assert caught.value.remedy is Remedy.INSTALL_FITS
+
+
 def test_compressions_that_leave_their_memory_are_refused(tmp_path: Path) -> None:
     written(tmp_path / "a.fits", np.ones(IMAGE, "i2"), "PLIO_1")
     assert "of another compression than RICE_1" in refusal(asdf(tmp_path, tree(["a.fits"], "int16")))
-
-
-def with_tile(path: Path, stored: bytes) -> None:
-    """Replace the only tile of the image at ``path``."""
-    with fits.open(path, disable_image_compression=True) as hdus:
-        header, start = hdus[1].header, hdus[1]._data_offset
-        heap = start + header["NAXIS1"] * header["NAXIS2"]
-        cards = f"{'PCOUNT':8}= {len(stored):>20}".ljust(80).encode()
-    raw = path.read_bytes()[:heap]
-    raw = raw[:start] + np.array([len(stored), 0], ">i4").tobytes() + raw[start + 8 :]
-    place = raw.index(b"PCOUNT  =", 2880)
-    raw = raw[:place] + cards + raw[place + 80 :] + stored
-    path.write_bytes(raw + bytes(-len(raw) % 2880))
 
 
 @pytest.mark.parametrize(
@@ -105,10 +101,7 @@ def with_tile(path: Path, stored: bytes) -> None:
 def test_a_tile_decodes_to_no_more_than_it_should(tmp_path: Path, side: int, more: int, sentence: str) -> None:
     values = np.arange(side * side, dtype="i4").reshape(side, side)
     path = written(tmp_path / "a.fits", values, "GZIP_1", tile_shape=(1, side, side))
-    encoder = zlib.compressobj(9, zlib.DEFLATED, 31)
-    stored = encoder.compress(values.astype(">i4").tobytes())
-    stored += b"".join(encoder.compress(bytes(1 << 20)) for _ in range(more >> 20)) + encoder.flush()
-    with_tile(path, stored)
+    with_tile(path, 1, bomb(values.astype(">i4").tobytes(), more))
     found = refusal(asdf(tmp_path, tree(["a.fits"], "int32", (1, side, side))))
     assert found.startswith("'a.fits' cannot be read: its compressed tile 0 has ")
     assert found.endswith(sentence.partition("bytes")[2] or sentence[-20:])

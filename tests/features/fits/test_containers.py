@@ -27,9 +27,11 @@ from support.fits_files import (
     TREE,
     UNITS,
     Form,
+    bomb,
     embedded,
     others,
     with_blocks,
+    with_tile,
     write_fits,
 )
 
@@ -471,6 +473,17 @@ def with_compressed(path: Path, **settings: object) -> Path:
         ]
         fits.HDUList(made).writeto(packed, overwrite=True)
     return packed
+
+
+def test_a_tile_decodes_to_no_more_than_it_should(tmp_path: Path) -> None:
+    write_fits(tmp_path / "a.fits")
+    packed = with_compressed(tmp_path / "a.fits", compression_type="GZIP_1", tile_shape=(2, 30))
+    with_tile(packed, 2, bomb(SECOND.tobytes(), 0))
+    with asdffs.open(packed) as document:
+        assert np.array_equal(document.arrays["second"][...], SECOND)
+    with_tile(packed, 2, bomb(SECOND.tobytes(), 40 << 20))
+    with asdffs.open(packed) as document, pytest.raises(InvalidArrayError, match="tile 0 has .* more than its elem"):
+        document.arrays["second"][...]
 
 
 @pytest.mark.parametrize("kind", ["RICE_1", "GZIP_1", "GZIP_2"])

@@ -185,6 +185,12 @@ class EmbeddedInFits(NamedTuple):
             raise InvalidArrayError(f"its source is {source[:60]!r}, and the FITS file has no such extension")
         return _region(hdu, self.whole)
 
+    def check(self, source: str, read: Read) -> None:
+        """Check compressed tiles.  See ``Embedded``."""
+        hdu = self._meant(source)
+        if hdu is not None:
+            check_tiles(hdu, read)
+
     def units(self, source: str) -> dict[str, str]:
         """Return BUNIT, and TUNITn of each TTYPEn.  See ``Embedded``."""
         hdu = self._meant(source) if source.startswith(_PREFIX) else None
