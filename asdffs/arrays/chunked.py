@@ -5,7 +5,10 @@ table: an int32 for each chunk, rows first, with the number of the chunk's block
 written.
 
 ``core/chunked-ndarray`` of ASDF.jl and CHORD has ``shape``, ``datatype`` and ``chunks``: mappings with ``start``, the
-place of an element in the array, and ``ndarray``, the elements from there on.  Pure functions.
+place of an element in the array, and ``ndarray``, the elements from there on.
+
+Arrays of DKIST, whose pieces are FITS files, are known by their tag here, and described by ``stacked``.  Pure
+functions.
 """
 
 from __future__ import annotations

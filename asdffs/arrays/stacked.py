@@ -88,7 +88,7 @@ def _files(names: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def _depth(names: Any) -> int:
-    """Return the number of axes along which the lists say that there are files."""
+    """Return how deep the lists with the names of the files are nested: each level is an axis of the array."""
     return 1 + _depth(names[0]) if isinstance(names, list) else 0
 
 

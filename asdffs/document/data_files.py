@@ -1,4 +1,4 @@
-"""Opens files beside an ASDF file that are not ASDF files, in which its tree says that elements are: FITS tiles.
+"""Opens FITS files beside an ASDF file, which have elements of its arrays: the tiles of a cube of DKIST.
 
 Such a file is in the directory of the ASDF file or below it, because a stranger's tree must not lead anywhere else; a
 link in there may.  A tree may name ten thousand files, so only the last few that were used stay open.
@@ -59,7 +59,7 @@ class DataFile:
 
 
 class DataFiles:
-    """The open files.
+    """The files that are open, at most 32.
 
     ``open_file(place)`` opens the file at an absolute path or a URL.  ``check(file)`` raises ``NotPermittedError`` if
     it may not be shown.
@@ -68,7 +68,7 @@ class DataFiles:
     def __init__(
         self,
         open_file: Callable[[str], tuple[ReadFolder, ReadBackend]],
-        check: Callable[[DataFile, str], None],
+        check: Callable[[DataFile], None],
     ) -> None:
         self._open_file = open_file
         self._check = check
@@ -87,9 +87,9 @@ class DataFiles:
         if found is None:
             found = DataFile(place, *self._open_file(place))
         try:
-            self._check(found, place)
+            self._check(found)
             yield found
-        except BaseException:
+        except BaseException:  # an error may say that the file is damaged: the next read opens it anew
             found.backend.close()
             raise
         self._keep(place, found)
@@ -136,20 +136,20 @@ def is_here(location: str) -> bool:
     return location.startswith("/")
 
 
-class Facts(NamedTuple):
-    """What the system tells of a file: ``size`` in bytes, ``mtime_ns``, and the ``folder`` that it is in."""
+class FoundFile(NamedTuple):
+    """A file that was found: its ``size`` in bytes, when it was changed (``mtime_ns``), and its directory."""
 
     size: int
     mtime_ns: int
     folder: str
 
 
-def facts_of(names: Iterable[str], base: str) -> dict[str, Facts]:
-    """Return the facts of those of ``names`` that there are beside the local file at ``base``.
+def find_beside(names: Iterable[str], base: str) -> dict[str, FoundFile]:
+    """Return those of ``names`` that there are beside the local file at ``base``.
 
     What is in a mount of asdffs is left out: the daemon that asks for it would wait for itself.
     """
-    home, found = posixpath.dirname(base), dict[str, Facts]()
+    home, found = posixpath.dirname(base), dict[str, FoundFile]()
     own = MountPoints(home, OWN)
     for name in set(names):
         with contextlib.suppress(OSError, NotFollowedError):
@@ -160,14 +160,14 @@ def facts_of(names: Iterable[str], base: str) -> dict[str, Facts]:
                 place = outside(place, OWN)
             if place is not None:
                 status = os.stat(place)
-                found[name] = Facts(status.st_size, status.st_mtime_ns, posixpath.dirname(place))
+                found[name] = FoundFile(status.st_size, status.st_mtime_ns, posixpath.dirname(place))
     return found
 
 
 def missing_of(names: Iterable[str], base: str) -> list[str]:
     """Return those of ``names`` that would be read beside the local file at ``base``, and are not there."""
     names = sorted(set(names))
-    there = facts_of(names, base)
+    there = find_beside(names, base)
     return [name for name in names if name not in there and _is_beside(name, base)]
 
 
@@ -178,10 +178,10 @@ def _is_beside(name: str, base: str) -> bool:
         return False
 
 
-def folders_of(names: Iterable[str], base: str, facts: Mapping[str, Facts]) -> dict[str, int]:
+def folders_of(names: Iterable[str], base: str, there: Mapping[str, FoundFile]) -> dict[str, int]:
     """Return the directories in which files beside ``base`` are, or would be, and when each was changed, in ns."""
     home = posixpath.dirname(base)
-    folders = {home, *(one.folder for one in facts.values())}
+    folders = {home, *(one.folder for one in there.values())}
     for name in names:
         if "/" in name:
             with contextlib.suppress(OSError, NotFollowedError):

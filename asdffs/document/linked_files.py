@@ -113,13 +113,16 @@ class LinkedFiles(Generic[F]):
         self._opened: dict[str, F] = {}
         self._opening = RankedLock(scheduler, Rank.LINKED_FILES)
         self._told: set[str] = set()
+        self._data: DataFiles | None = None
 
-    @functools.cached_property
+    @property
     def data(self) -> DataFiles:
-        """Those files that are not ASDF files."""
-        from asdffs.document.data_files import DataFiles  # few trees lead to such files
+        """The FITS files beside the ASDF files, which have elements of their arrays."""
+        if self._data is None:
+            from asdffs.document.data_files import DataFiles  # few trees lead to such files
 
-        return DataFiles(self._open_data, self._check_data)
+            self._data = DataFiles(self._open_data, self._check_data)
+        return self._data
 
     def find(self, uri: str, base: F) -> F:
         """Return the file to which ``uri``, without a fragment, refers in the file ``base``, as it is now.
@@ -182,8 +185,8 @@ class LinkedFiles(Generic[F]):
         with self._scheduler.waiting():  # it may be on a network
             return self._opener.data(place)
 
-    def _check_data(self, found: DataFile, place: str) -> None:
-        self._check_readers(found.signature, found.folder, place)
+    def _check_data(self, found: DataFile) -> None:
+        self._check_readers(found.signature, found.folder, found.place)
 
     def _check_readers(self, signature: Signature, folder: ReadFolder, place: str) -> None:
         """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
@@ -238,8 +241,8 @@ class LinkedFiles(Generic[F]):
         for document in self._opened.values():
             document.close()
         self._opened.clear()
-        if "data" in self.__dict__:
-            self.data.close()
+        if self._data is not None:
+            self._data.close()
 
     def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:

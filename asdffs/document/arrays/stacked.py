@@ -25,14 +25,14 @@ from asdffs.arrays.stacked import Stacked
 from asdffs.document.arrays.chunks import GatheredElements, Ranges
 from asdffs.document.arrays.converting import converted
 from asdffs.document.arrays.elements import Strided, import_numpy, requested_parts
-from asdffs.document.data_files import DataFile, Facts, facts_of, folders_of, is_here, is_missing, place_beside
+from asdffs.document.data_files import DataFile, FoundFile, find_beside, folders_of, is_here, is_missing, place_beside
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.format.container import Region
 from asdffs.storage.backend import read_bytes
 
-#: A selection of more than this part of a compressed image decodes, and keeps, all of it.
-_MOST_OF: Final = 4
+#: A selection of more than one in this many elements of a compressed image decodes, and keeps, all of it.
+_FEW: Final = 4
 #: The most bytes to which a byte of a file decodes: those of deflate.
 _MOST_PACKED: Final = 1032
 #: Bytes by which a container knows its format.
@@ -40,7 +40,7 @@ _HEAD: Final = 80
 
 
 class StackedElements(GatheredElements):
-    """The elements of the array of ``file`` that ``array`` describes, whose ``pieces`` are ``Stacked``."""
+    """The elements of ``array``, whose ``pieces`` are ``Stacked``: they are in FITS files beside ``file``."""
 
     def __init__(self, file: FileState, array: Ndarray) -> None:
         assert isinstance(array.pieces, Stacked)
@@ -57,16 +57,19 @@ class StackedElements(GatheredElements):
         kept = [(axis, len(one)) for axis, one in enumerate(stacked.part) if isinstance(one, range)]
         self.chunk = tuple(1 if axis < len(stacked.counts) else length for axis, length in kept)
         self._folders = dict[str, int]()
-        self._facts: dict[str, Facts] | None = None
+        self._there: dict[str, FoundFile] | None = None
         self._changed = 0
 
     def held(self) -> int:
-        """See ``Elements``.  Files that are missing have nothing, and one that is named twice counts once."""
+        """Return the most bytes to which the files decode: none for missing ones, once for one that is named twice.
+
+        0 for a remote file: to ask a server for the sizes of thousands of files would take too long.
+        """
         if not is_here(self._file.location):
-            return 0  # nothing is known of them
+            return 0
         image = math.prod(self._about.image) * int(self.dtype.itemsize)
-        facts = facts_of(self._about.files, self._file.location)
-        return sum(min(image, one.size * _MOST_PACKED) for one in facts.values())
+        there = find_beside(self._about.files, self._file.location)
+        return sum(min(image, one.size * _MOST_PACKED) for one in there.values())
 
     def changed(self) -> int:
         """Return when a program last added, removed or replaced one of the files, in ns; 0 for a remote file.
@@ -77,21 +80,21 @@ class StackedElements(GatheredElements):
         if not is_here(location):
             return 0
         if not self._folders or any(_mtime_of(folder) != mtime for folder, mtime in self._folders.items()):
-            before = self._facts
+            before = self._there
             with self._file.scheduler.waiting():  # there may be thousands
-                facts = facts_of(files, location)
-                self._folders = folders_of(files, location, facts)
-            self._facts = facts
+                there = find_beside(files, location)
+                self._folders = folders_of(files, location, there)
+            self._there = there
             if before is None:
-                self._changed = max((one.mtime_ns for one in facts.values()), default=0)
-            elif self._facts != before:
+                self._changed = max((one.mtime_ns for one in there.values()), default=0)
+            elif self._there != before:
                 self._changed = max(self._changed + 1, time.time_ns())
         return self._changed
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Yield each file that cannot be read, with the reason; that is empty if there is no such file.
+        """Yield the name of each file that cannot be read, and the reason, which is empty if there is no such file.
 
-        Only headers are read.
+        Only the headers of the files are read.
         """
         for name in sorted(set(self._about.files)):
             try:
@@ -157,7 +160,8 @@ class StackedElements(GatheredElements):
                 yield data
             except (AsdffsError, OSError) as err:
                 why = err.sentence if isinstance(err, AsdffsError) else err.strerror or err
-                raise InvalidArrayError(f"{name[:60]!r} cannot be read: {why}") from err
+                remedy = getattr(err, "remedy", None)
+                raise InvalidArrayError(f"{name[:60]!r} cannot be read: {why}", remedy=remedy) from err
 
 
 def _mtime_of(folder: str) -> int:
@@ -237,7 +241,7 @@ class _Image:
         kept = self._file.made.get(place)
         if kept is not None:
             return kept[slices]
-        few = math.prod(map(len, inside)) * _MOST_OF < math.prod(self._region.shape)
+        few = math.prod(map(len, inside)) * _FEW < math.prod(self._region.shape)
         if self._size(self._region.shape) > self._file.budget.memory or (few and not whole):
             self._check_budget(self._region.tile, "a compressed tile")
             return self._converted(slices)
