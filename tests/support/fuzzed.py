@@ -61,17 +61,6 @@ def words_in(*words: bytes) -> Mutate:
     return lambda rng, seed: mutated_of(rng, seed, words)
 
 
-class Source:
-    """See ``codecs.base.Source``."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.size = len(content)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return self.content[offset : offset + length]
-
-
 def mutated_of(rng: random.Random, seed: bytes, words: Sequence[bytes]) -> bytes:
     """``seed`` with some bytes and numbers changed, pieces moved, doubled or cut, or ``words`` put in."""
     raw = bytearray(seed)
