@@ -50,7 +50,7 @@ class Branch:
 
     Content: ``children`` are the mappings and sequences in it, by key or number; ``scalars`` are the short scalars of
     a mapping; ``above`` are its parents.  Children that neither hold nor lead to anything, and are not metadata, are
-    left out.
+    left out.  Most metadata nobody asks for, so ``later`` reads these two when somebody does.
 
     Of an ndarray: ``array`` is its description; ``source``, the span of its source; ``shared``, whether aliases other
     than sources use that source; ``inline``, the span of values in the tree (its data or those of a mask);
@@ -69,13 +69,15 @@ class Branch:
     """
 
     __slots__ = (
+        "_children",
+        "_scalars",
         "above",
         "array",
-        "children",
         "external_uri",
         "holds",
         "inline",
         "label",
+        "later",
         "leads",
         "line",
         "listing",
@@ -84,7 +86,6 @@ class Branch:
         "nulls",
         "path",
         "reference",
-        "scalars",
         "shared",
         "source",
         "span",
@@ -110,8 +111,9 @@ class Branch:
         self.span = span
         self.mapping = mapping
         self.above: Sequence[Branch] = ()
-        self.children: Mapping[str | int, Branch] = _NO_CHILDREN
-        self.scalars: Mapping[str, Scalar] = _NO_CHILDREN
+        self._children: Mapping[str | int, Branch] = _NO_CHILDREN
+        self._scalars: Mapping[str, Scalar] = _NO_CHILDREN
+        self.later: Callable[[], None] | None = None
         self.array: Ndarray | None = None
         self.source: tuple[int, int] | None = None
         self.shared = False
@@ -127,6 +129,23 @@ class Branch:
         self.label: str | None = None
 
     @property
+    def children(self) -> Mapping[str | int, Branch]:
+        """The mappings and sequences in the branch, by key or number."""
+        self._read()
+        return self._children
+
+    @property
+    def scalars(self) -> Mapping[str, Scalar]:
+        """The short scalars of a mapping, by key."""
+        self._read()
+        return self._scalars
+
+    def _read(self) -> None:
+        if self.later is not None:
+            later, self.later = self.later, None
+            later()
+
+    @property
     def masked(self) -> bool:
         """True if an ndarray has a mask that is not an array: a value, or nulls among its elements.
 
@@ -136,9 +155,10 @@ class Branch:
 
     def add(self, key: str | int, child: Branch) -> None:
         """Put ``child`` at ``key`` of this branch; it may have other parents."""
-        if not isinstance(self.children, dict):
-            self.children = {}
-        self.children[key] = child
+        self._read()
+        if not isinstance(self._children, dict):
+            self._children = {}
+        self._children[key] = child
         child.add_parent(self)
         if child.holds:
             self.hold()
@@ -152,14 +172,14 @@ class Branch:
 
     def remove(self, key: str | int) -> None:
         """Remove the child at ``key``, if there is one."""
-        if isinstance(self.children, dict):
-            self.children.pop(key, None)
+        if isinstance(self._children, dict):
+            self._children.pop(key, None)
 
     def add_scalar(self, key: str, scalar: Scalar) -> None:
         """Put ``scalar`` at ``key``."""
-        if not isinstance(self.scalars, dict):
-            self.scalars = {}
-        self.scalars[key] = scalar
+        if not isinstance(self._scalars, dict):
+            self._scalars = {}
+        self._scalars[key] = scalar
 
     def hold(self) -> None:
         """Mark this branch and all of its ancestors as holding an array."""

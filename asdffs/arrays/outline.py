@@ -12,13 +12,15 @@ that are not one for each column, and each different, are not used.
 | astropy's ``table``, also those of DKIST    | its list ``colnames``                 |
 | ``core/table``                              | the ``name`` of each column           |
 
-Most of a large tree leads to no array, and is passed over without a look at its rows.
+Most of a large tree leads to no array, and is passed over without a look at its rows.  What is metadata is read when
+somebody asks for it.
 
 Spans are in characters.  Pure; built once per tree.
 """
 
 from __future__ import annotations
 
+import functools
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -41,8 +43,8 @@ _LONGEST_META: Final = 4000
 _DESCRIPTION: Final = "description"
 #: Keys below which scalars are kept even without an array: headers of .fits files are made from them.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
-#: What is where such a key, or one of a reference, may be; a backslash may hide one.
-_SOUGHT: Final = ("$ref", "\\", *sorted(_METADATA))
+#: What is where such a key, or one of a reference or a merge, may be; a backslash may hide one.
+_SOUGHT: Final = ("$ref", "<<", "\\", *sorted(_METADATA))
 #: The most characters of a letter as it is written, escapes and quotes included.
 _ESCAPED: Final = 12
 #: The key of a table that has its columns.
@@ -135,7 +137,7 @@ class _Walk:
         tag = tape.tags.get(row, "")
         branch = Branch(self._same.setdefault(tag, tag), path, tape.line(row), metadata=metadata)
         self._needed = self._needed or metadata
-        branch.mapping = tape.kind[row] in MAPPINGS
+        branch.mapping = tape.kind[row] in MAPPINGS or tag == OMAP
         if tag and self._is_ndarray(tag):
             if branch.mapping:
                 self._ndarray(branch, row)
@@ -149,18 +151,25 @@ class _Walk:
                 branch.array = tiled_of(Found(branch.path, tag, self._facts.mapping(row), branch.line))
                 branch.hold()
                 self._arrays.append(branch)
-            if branch.mapping:
-                self._mapping(branch, row)
-            elif tag == OMAP:
-                self._omap(branch, row)
+            if metadata and not self._leads(row):
+                branch.later = functools.partial(self._read_content, branch, row)
             else:
-                self._sequence(branch, row)
-                if is_fits(tag):
-                    branch.hold()
+                self._read_content(branch, row)
             branch.span = tape.start[row], tape.end[row]
         if row in tape.anchors:
             self._known[row] = branch
         return branch
+
+    def _read_content(self, branch: Branch, row: int) -> None:
+        """Read the children and scalars of a branch that is no array."""
+        if self._tape.kind[row] in MAPPINGS:
+            self._mapping(branch, row)
+        elif branch.mapping:
+            self._omap(branch, row)
+        else:
+            self._sequence(branch, row)
+            if is_fits(branch.tag):
+                branch.hold()
 
     def _gathered(self, branch: Branch, row: int) -> None:
         """Read an array of asdf-zarr, or one in FITS files."""
@@ -212,7 +221,6 @@ class _Walk:
 
     def _omap(self, branch: Branch, row: int) -> None:
         """Read the items of an ordered mapping, each with one key, as one mapping."""
-        branch.mapping = True
         for item in map(self._tape.target, self._tape.items(row)):
             if self._tape.kind[item] in MAPPINGS:
                 self._mapping(branch, item)

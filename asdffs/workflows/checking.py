@@ -108,7 +108,9 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
     try:
         text = document.tree.text()
-        checked = check_text(text, document.dialect, had_tree=True, before=text, whole_before=lambda: text, read=read)
+        checked = check_text(
+            text, document.dialect, had_tree=True, before=text, whole_before=lambda: text, read=read, last=True
+        )
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return

@@ -6,15 +6,20 @@ Columns of tables are named by ``colnames`` or by their own names; names that ar
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from support.arrays import tree_file
+from support.calls import calls
 from support.samples import ODD_FILES, block_bytes, odd_file
+from support.yaml_trees import TreeWriter
 
+from asdffs.arrays import outline as outlines
 from asdffs.arrays.branch import Branch, Outline
 from asdffs.arrays.outline import read_outline
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.errors import InvalidTreeError
+from asdffs.tree.tape import Tape
 from asdffs.workflows.exploding import exploded_text
 
 ARRAY = "!core/ndarray-1.0.0"
@@ -196,3 +201,44 @@ def names(body: str) -> list[str]:
 )
 def test_names(body: str, expected: list[str]) -> None:
     assert names(body) == expected
+
+
+# -- metadata, which is read when it is asked for ---------------------------------------
+
+
+def dump(branch: Branch) -> Any:
+    """All of a branch.  One that a ``$ref`` leads to may be there several times."""
+    below = [(key, dump(child)) for key, child in branch.children.items()]
+    flags = (branch.mapping, branch.holds, branch.leads, branch.metadata, branch.nulls, branch.masked, branch.shared)
+    text = (branch.tag, branch.path, branch.line, branch.span, branch.inline, branch.source, branch.reference)
+    return text, flags, branch.array, branch.label, list(branch.scalars.items()), below
+
+
+MERGED = "a: &x {n: 1, in: {m: 2}}\nmeta: {<<: *x, 'b\\n': [1, {c: 3}], o: !!omap [p: 1, q: {r: 2}]}\n"
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("seed", range(200))
+def test_late_metadata_are_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walk that looks at every row is the oracle."""
+    text = TreeWriter(seed).text(1).replace("in0:", f"{MERGED}more:\n meta:" if seed % 2 else "meta:")
+    late = read_outline(text.encode(), ASDF_1)
+    monkeypatch.setattr(outlines._Walk, "_leads", lambda self, row: True)
+    now = read_outline(text.encode(), ASDF_1)
+    assert now.root is not None
+    assert late.root is not None
+    assert dump(late.root) == dump(now.root)
+    assert [branch.path for branch in late.arrays] == [branch.path for branch in now.arrays]
+    assert (late.text, late.prefix) == (now.text, now.prefix)
+
+
+def test_metadata_that_nobody_asks_for_are_not_read() -> None:
+    body = "".join(f"  k{n}: {{a: {n}, b: [1, {{c: x}}]}}\n" for n in range(500))
+    tape = Tape(f"{HEAD}meta:\n{body}d: {ARRAY} {{source: 0}}\n...\n")
+    root: list[Branch | None] = []
+    found = calls(lambda: root.append(outlines.outline_of(tape, ASDF_1).root))
+    assert len([name for name in found if "Tape.line." not in name]) < 150  # that is called once for each line
+    assert root[0] is not None
+    meta = root[0].children["meta"]
+    assert meta.children["k7"].children["b"].children[1].scalars["c"].text == "x"
+    assert meta.children["k8"].later is not None

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import asdf
 import numpy as np
 import pytest
+from support.calls import calls
 
 import asdffs
-
-
-def calls(work: Callable[[], object]) -> list[str]:
-    """The functions of Python that ``work`` calls, itself not among them, nor the checks that only tests make."""
-    found: list[str] = []
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            found.append(f"{frame.f_code.co_filename.rpartition('asdffs/')[2]}:{frame.f_code.co_qualname}")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return [name for name in found[1:] if not name.endswith("._check_rank")]
 
 
 def of_document(found: list[str]) -> int:
