@@ -3,10 +3,10 @@
 Known are the entries of one large mapping of the last text: the tree itself, or a mapping near its root.  They are
 read one after the other, so what PyYAML says of an entry does not depend on the entries before it, if it begins as an
 entry.  Entries at the start and at the end of the mapping that are the same as in the last text, and have no tag,
-anchor, alias or ``$ref``, are left out: they have no array and lead to none.  Their lines stay, without content, so
-that line numbers stay the same.  What is before and behind the mapping is read, and so are the entries next to the
-change, which must begin where they did, in the same column.  So nothing in the change, such as a quote without its
-end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
+anchor, alias or ``$ref``, are left out: they have no array and lead to none.  The ends of their lines stay, so that
+line numbers stay the same.  What is before and behind the mapping is read, and so are the entries next to the
+change, which must begin where they did, in block style in the same column.  So nothing in the change, such as a quote
+without its end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
 """
 
 from __future__ import annotations
@@ -109,10 +109,11 @@ def plain_runs(offsets: Sequence[int], indicators: Sequence[int]) -> Iterator[tu
         low = kept + 1
 
 
-def without(text: bytes, runs: Iterable[tuple[int, int]]) -> Shortened:
-    """Return ``text`` without the entries in ``runs``, unless other text is in their lines.
+def without(text: bytes, runs: Iterable[tuple[int, int]], *, flow: bool) -> Shortened:
+    """Return ``text`` without the entries in ``runs``, unless what is in their lines may belong to them.
 
     ``runs``: where each begins and ends, in ascending order.  A run inside of one before it is ignored.
+    ``flow``: the entries are in flow style.
     """
     if _has_other_breaks(text):
         return Shortened(text, ())
@@ -120,7 +121,7 @@ def without(text: bytes, runs: Iterable[tuple[int, int]]) -> Shortened:
     cuts: list[tuple[int, int, int]] = []
     place = missing = 0
     for start, stop in runs:
-        left = _emptied(text, start, stop) if start >= place else None
+        left = _emptied(text, start, stop, flow=flow) if start >= place else None
         if left is not None:
             pieces += [text[place:start], left]
             place, missing = stop, missing + stop - start - len(left)
@@ -142,20 +143,25 @@ def _places_in(text: bytes, what: bytes) -> Iterator[int]:
         place = text.find(what, place + 1)
 
 
-def _emptied(text: bytes, start: int, stop: int) -> bytes | None:
-    """Return the same lines without content; None if other text is in these lines."""
-    before = text.rfind(b"\n", 0, start) + 1
+def _emptied(text: bytes, start: int, stop: int, *, flow: bool) -> bytes | None:
+    """Return the same lines without entries; None if in these lines is more than entries in flow style."""
+    before = text[text.rfind(b"\n", 0, start) + 1 : start].rstrip(b" ")
+    lines = b"\n" * text.count(b"\n", start, stop)
+    if flow:  # neither lines nor columns matter, but '---' may not begin a line
+        return None if before and not before.endswith((b",", b"{")) else lines + b" "
     last = text.rfind(b"\n", start, stop) + 1
-    if not last or text[before:start].strip(b" ") or text[last:stop].strip(b" "):
-        return None
-    return b"\n" * text.count(b"\n", start, stop) + text[last:stop]
+    return None if not last or before or text[last:stop].strip(b" ") else lines + text[last:stop]
 
 
 class Entries(NamedTuple):
-    """The entries of a mapping: the offset of each key and of the end in bytes, and the hash of each key."""
+    """The entries of a mapping: the offset of each key and of the end in bytes, and the hash of each key.
+
+    ``flow``: it is in flow style.
+    """
 
     offsets: array[int]
     hashes: array[int]
+    flow: bool
 
     @property
     def spared(self) -> int:
@@ -177,7 +183,7 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
         start, count = tape.start[row + 1], sum(1 for _ in tape.pairs(row))
         if first_key is not None:
             value = float(start == wanted)
-        elif row and (count < _MANY or _shares_lines(tape, row, count)):
+        elif row and count < _MANY:
             continue
         else:
             value = (tape.end[row] - start) * (1 - _READ_AGAIN / max(1, count))
@@ -187,12 +193,7 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
         return None
     offsets, hashes = _keys_of(tape, best)
     offsets.append(_end(tape, best))
-    return Entries(in_bytes.convert(offsets), hashes)
-
-
-def _shares_lines(tape: Tape, row: int, count: int) -> bool:
-    """Return whether several of the ``count`` entries of a mapping are in a line, so that none can be left out."""
-    return tape.kind[row] != MAPPING and tape.text.count("\n", tape.start[row], tape.end[row]) < count - 1
+    return Entries(in_bytes.convert(offsets), hashes, tape.kind[best] != MAPPING)
 
 
 def _keys_of(tape: Tape, row: int) -> tuple[array[int], array[int]]:
@@ -213,7 +214,7 @@ def _near(tape: Tape, row: int, depth: int, is_array: Callable[[str], bool]) -> 
     if row in tape.anchors or is_array(tape.tags.get(row, "")) or tape.next[row] == row + 1:
         return
     mapping = tape.kind[row] in MAPPINGS
-    if depth + 1 < _NEAR:
+    if depth + 1 < _NEAR and not tape.is_flat(row):
         children = (value for _, value in tape.pairs(row)) if mapping else tape.items(row)
         for child in children:
             if tape.next[child] > child + 1:
@@ -268,7 +269,7 @@ class Rest(NamedTuple):
 
         None if these do not prove that the whole text is right: then read all of it.
         """
-        if read is None:
+        if read is None or read.flow != self.old.flow:
             return None
         heads = self.old.offsets[: self.first]
         tails = array("Q", (place + self.shift for place in self.old.offsets[self.last :]))
@@ -282,7 +283,7 @@ class Rest(NamedTuple):
             return None
         missing = heads[-1] - before[-1] if start else 0
         middle = array("Q", (place + missing for place in found[start:stop]))
-        return Entries(heads + middle + tails, same[0] + changed + same[1])
+        return Entries(heads + middle + tails, same[0] + changed + same[1], read.flow)
 
     def _kept(self, places: Sequence[int]) -> list[int]:
         """Return where those of ``places`` that are not cut are in the shortened text."""
@@ -305,12 +306,12 @@ def rest_to_read(text: bytes, before: CheckedBefore) -> Rest | None:
     shift = len(text) - len(old)
     if first < 0 or last == len(offsets):
         return None
-    if _column(old, offsets[last]) != _column(text, offsets[last] + shift):
+    if not before.entries.flow and _column(old, offsets[last]) != _column(text, offsets[last] + shift):
         return None
     indicators = find_indicators(text)
     heads = plain_runs(offsets[1:first], indicators)
     tails = plain_runs(array("Q", (place + shift for place in offsets[last + 1 :])), indicators)
-    shortened = without(text, chain(heads, tails))
+    shortened = without(text, chain(heads, tails), flow=before.entries.flow)
     return Rest(shortened, before.entries, first, last, shift) if shortened.cuts else None
 
 

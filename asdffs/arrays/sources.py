@@ -14,7 +14,7 @@ from asdffs.arrays.branch import Outline
 from asdffs.arrays.ndarrays import Ndarray, find_arrays
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
-from asdffs.tree.tape import with_replaced
+from asdffs.format.text import with_replaced
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult  # and late below: most commands resolve no URI

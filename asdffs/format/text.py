@@ -10,7 +10,7 @@ standard finds it with ``\r?\n...\r?\n``.  At the end of a file the last newline
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from asdffs.errors import NotAsdfError
@@ -176,3 +176,13 @@ def _number_of_same(are_same: Callable[[int, int], bool], most: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if are_same(low, middle) else (low, middle - 1)
     return low
+
+
+def with_replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Return ``text`` with each span (start, stop, new) replaced; of two that overlap, the first counts."""
+    pieces, done = list[str](), 0
+    for start, stop, new in sorted(spans, key=lambda span: span[:2]):
+        if start >= done:
+            pieces += (text[done:start], new)
+            done = stop
+    return "".join((*pieces, text[done:]))

@@ -8,7 +8,6 @@ Most scalars and keys pass with one look at their first character.  Pure.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterator
 from itertools import compress, islice
@@ -27,10 +26,9 @@ from asdffs.tree.resolving import (
     fault_of,
     is_usual,
 )
-from asdffs.tree.tape import MAPPINGS, SCALAR, Tape, column_of
+from asdffs.tree.tape import COLLECTION, MAPPINGS, SCALAR, Tape, column_of
 from asdffs.tree.values import fault_at, is_merge, scalar_value
 
-_COLLECTION: Final = re.compile(rb"[\x03-\x06]")
 _IS_SCALAR: Final = bytes(code == SCALAR for code in range(256))
 _NO_MAPPING_TAGS: Final = SCALAR_TAGS | SEQUENCE_TAGS
 _NO_SEQUENCE_TAGS: Final = SCALAR_TAGS | MAPPING_TAGS
@@ -56,7 +54,7 @@ def check_tree(tape: Tape, *, unique: bool) -> list[int]:
         _refuse(tape, 0, f"a mapping cannot have the tag {YAML_TAGS}set")
     _check_tags(tape)
     keys = _Keys(tape, unique=unique)
-    for found in _COLLECTION.finditer(bytes(tape.kind)):
+    for found in COLLECTION.finditer(bytes(tape.kind)):
         if tape.kind[found.start()] in MAPPINGS:
             keys.check(found.start())
     _check_scalars(tape)
@@ -102,26 +100,22 @@ class _Keys:
         self.excluded: list[int] = []
 
     def check(self, row: int) -> None:
-        """Check the keys of one mapping.  Each key of each tree passes here, and a call would take as long again."""
-        tape, known = self._tape, USUAL
-        text, start, end, following, kind = tape.text, tape.start, tape.end, tape.next, tape.kind
-        key, behind, names, usual = row + 1, following[row], list[str](), True
-        hashes: array[int] | None = None
-        while key < behind and usual:
-            name = text[start[key] : end[key]]
-            usual = kind[key] == SCALAR and (name in known or is_usual(name))
-            names.append(name)
-            key = following[key + 1]
-            if len(names) >= LARGE:
-                hashes = hashes or array("q")
+        """Check the keys of one mapping.  Each key of each tree passes here, so no function is called for each."""
+        tape = self._tape
+        text, start, end, kind, flat = tape.text, tape.start, tape.end, tape.kind, tape.is_flat(row)
+        pairs, hashes, twice = tape.pairs(row), array("q"), False
+        while part := [key for key, _ in islice(pairs, LARGE)]:
+            names = [text[start[key] : end[key]] for key in part]
+            different = set(names)
+            if not all(map(is_usual, different - USUAL)) or not (flat or all(kind[key] == SCALAR for key in part)):
+                self._check_each(row)
+                return
+            twice = twice or len(different) < len(names)
+            if hashes or len(names) == LARGE:
                 hashes.extend(map(hash, names))
-                names.clear()
-        if not usual:
-            self._check_each(row)
-        elif self._unique and hashes is not None:
-            hashes.extend(map(hash, names))
+        if self._unique and hashes:
             self._compare_hashes(row, hashes)
-        elif self._unique and len(set(names)) < len(names):
+        elif self._unique and twice:
             self._find_twice(row, self._rows(row))
 
     def _rows(self, row: int) -> Iterator[int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import compress, islice
 from typing import Any, Final
 
@@ -58,6 +58,8 @@ _CODES: Final[dict[type, int]] = {
 }
 _NO_ROWS: Final = bytes((_END, _DOCUMENT, _NEITHER))
 _HAS_ROW: Final = bytes(code in range(SCALAR, _END) for code in range(256))
+#: The codes of mappings and sequences among those of rows.
+COLLECTION: Final = re.compile(rb"[\x03-\x06]")
 #: Events other than scalars and aliases.
 _STRUCTURE: Final = re.compile(rb"[\x03-\x09]")
 #: The head of a block scalar that states its indentation.
@@ -301,9 +303,19 @@ class Tape:
 
     # -- rows of a collection --------------------------------------------------
 
+    def is_flat(self, row: int) -> bool:
+        """Return whether no mapping or sequence is in a row."""
+        return COLLECTION.search(self.kind, row + 1, self.next[row]) is None
+
     def pairs(self, row: int) -> Iterator[tuple[int, int]]:
-        """Yield the rows of each key of a mapping and of its value."""
-        following, key, behind = self.next, row + 1, self.next[row]
+        """Return the rows of each key of a mapping and of its value."""
+        behind = self.next[row]
+        if self.is_flat(row):  # most are, and no step of Python is taken for each of its keys
+            return zip(range(row + 1, behind, 2), range(row + 2, behind, 2), strict=True)
+        return self._pairs(row + 1, behind)
+
+    def _pairs(self, key: int, behind: int) -> Iterator[tuple[int, int]]:
+        following = self.next
         while key < behind:
             value = following[key]
             yield key, value
@@ -347,16 +359,6 @@ def decoded(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
-
-
-def with_replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return ``text`` with each span (start, stop, new) replaced; of two that overlap, the first counts."""
-    pieces, done = list[str](), 0
-    for start, stop, new in sorted(spans, key=lambda span: span[:2]):
-        if start >= done:
-            pieces += (text[done:start], new)
-            done = stop
-    return "".join((*pieces, text[done:]))
 
 
 def behind_properties(text: str, start: int) -> tuple[int, int]:

@@ -212,13 +212,10 @@ def keyed(tape: Tape, row: int) -> Iterator[tuple[str, int, int]]:
 
     Key after key is looked at by every reader of a tree, so this is written to take little time.
     """
-    text, start, end, following, words = tape.text, tape.start, tape.end, tape.next, USUAL
-    key, behind = row + 1, following[row]
-    while key < behind:
-        value = following[key]
+    text, start, end, words = tape.text, tape.start, tape.end, USUAL
+    for key, value in tape.pairs(row):
         name = text[start[key] : end[key]]
         yield name if name in words else _name_of(tape, key), key, value
-        key = following[value]
 
 
 def _name_of(tape: Tape, key: int) -> str:

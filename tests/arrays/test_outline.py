@@ -237,7 +237,8 @@ def test_metadata_that_nobody_asks_for_are_not_read() -> None:
     tape = Tape(f"{HEAD}meta:\n{body}d: {ARRAY} {{source: 0}}\n...\n")
     root: list[Branch | None] = []
     found = calls(lambda: root.append(outlines.outline_of(tape, ASDF_1).root))
-    assert len([name for name in found if "Tape.line." not in name]) < 150  # that is called once for each line
+    ours = [name for name in found if name.startswith(("arrays/", "tree/"))]
+    assert len([name for name in ours if "Tape.line." not in name]) < 100  # that is called once for each line
     assert root[0] is not None
     meta = root[0].children["meta"]
     assert meta.children["k7"].children["b"].children[1].scalars["c"].text == "x"

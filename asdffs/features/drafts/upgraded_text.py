@@ -30,10 +30,10 @@ from asdffs.arrays.outline import outline_of, read_outline
 from asdffs.arrays.validation import check_text
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
-from asdffs.format.text import find_comments_end, parse_header
+from asdffs.format.text import find_comments_end, parse_header, with_replaced
 from asdffs.tree.locating import Location, locate
 from asdffs.tree.rules import check_tree
-from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape, with_replaced
+from asdffs.tree.tape import FLOW_MAPPING, MAPPING, MAPPINGS, SCALAR, SEQUENCES, Tape
 from asdffs.tree.values import ValueNode, read_values
 
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
