@@ -20,9 +20,8 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from asdffs.format.text import common_prefix, common_suffix, find_in_pieces
-from asdffs.tree.resolving import USUAL, is_usual
-from asdffs.tree.rules import key_value
-from asdffs.tree.tape import MAPPING, MAPPINGS, SCALAR, Tape
+from asdffs.tree.rules import key_value, keys_in_parts
+from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
 from asdffs.tree.values import is_merge
 
 #: Characters between two places whose offsets in bytes are known.
@@ -199,13 +198,11 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
 def _keys_of(tape: Tape, row: int) -> tuple[array[int], array[int]]:
     """Return where each key of a mapping begins, and its hash.  Most keys are text as it is written."""
     offsets, hashes = array("Q"), array("q")
-    text, start, end, kind = tape.text, tape.start, tape.end, tape.kind
-    for key, _ in tape.pairs(row):
-        name = text[start[key] : end[key]]
-        usual = kind[key] == SCALAR and (name in USUAL or is_usual(name))
-        if usual or not is_merge(tape, key):
-            offsets.append(start[key])
-            hashes.append(hash(name if usual else key_value(tape, key)))
+    for keys, names, usual in keys_in_parts(tape, row):
+        if not usual:
+            keys = [key for key in keys if not is_merge(tape, key)]
+        offsets.extend(map(tape.start.__getitem__, keys))
+        hashes.extend(map(hash, names) if usual else (hash(key_value(tape, key)) for key in keys))
     return offsets, hashes
 
 

@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from asdffs.errors import MissingValueError, Remedy
 from asdffs.tree.paths import Path, format_path, item_number
+from asdffs.tree.resolving import USUAL
 from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, Tape
 from asdffs.tree.values import OMAP, column_names, is_merge, merged_rows
 
@@ -173,7 +174,7 @@ class _Walk:
         text, starts, ends = tape.text, tape.start, tape.end
         for key, value in tape.pairs(row):
             name = text[starts[key] : ends[key]]
-            if name != wanted and name[:1].isalnum() and name.isprintable():
+            if name != wanted and (name in USUAL or (name[:1].isalnum() and name.isprintable())):
                 continue  # plain text on one line: most keys
             if self._is_key(key, wanted):
                 if found is not None:

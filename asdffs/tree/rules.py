@@ -91,6 +91,20 @@ def _check_pair(tape: Tape, item: int) -> None:
         _refuse(tape, entries[0][0], "an ordered mapping cannot have a merge key")
 
 
+def keys_in_parts(tape: Tape, row: int) -> Iterator[tuple[list[int], list[str], bool]]:
+    """Yield the rows and the texts of the keys of a mapping, a few thousand at a time.
+
+    Also whether all of them are usual: text, as it is written.  Each key of each tree passes here, some twice, so
+    nothing is called for each.
+    """
+    text, start, end, kind, flat = tape.text, tape.start, tape.end, tape.kind, tape.is_flat(row)
+    pairs = tape.pairs(row)
+    while part := [key for key, _ in islice(pairs, LARGE)]:
+        names = [text[start[key] : end[key]] for key in part]
+        usual = (flat or all(kind[key] == SCALAR for key in part)) and all(map(is_usual, set(names) - USUAL))
+        yield part, names, usual
+
+
 class _Keys:
     """Checks the keys of mappings.  ``excluded``: rows of those that are neither text, integers nor booleans."""
 
@@ -100,17 +114,13 @@ class _Keys:
         self.excluded: list[int] = []
 
     def check(self, row: int) -> None:
-        """Check the keys of one mapping.  Each key of each tree passes here, so no function is called for each."""
-        tape = self._tape
-        text, start, end, kind, flat = tape.text, tape.start, tape.end, tape.kind, tape.is_flat(row)
-        pairs, hashes, twice = tape.pairs(row), array("q"), False
-        while part := [key for key, _ in islice(pairs, LARGE)]:
-            names = [text[start[key] : end[key]] for key in part]
-            different = set(names)
-            if not all(map(is_usual, different - USUAL)) or not (flat or all(kind[key] == SCALAR for key in part)):
+        """Check the keys of one mapping."""
+        hashes, twice = array("q"), False
+        for _, names, usual in keys_in_parts(self._tape, row):
+            if not usual:
                 self._check_each(row)
                 return
-            twice = twice or len(different) < len(names)
+            twice = twice or len(set(names)) < len(names)
             if hashes or len(names) == LARGE:
                 hashes.extend(map(hash, names))
         if self._unique and hashes:
