@@ -20,6 +20,7 @@ UNKNOWN: Final = "?"
 #: How the paths of what tells of the sky end.
 _REGIONS: Final = ("s_region", "S_REGION")
 _CTYPE: Final = "wcsinfo.ctype1"
+_TELLING: Final = (*_REGIONS, _CTYPE)
 _GWCS: Final = "wcs.steps"
 #: Keywords of a wcsinfo, and their values with which the outline is right; a keyword may be missing.
 _UNDERSTOOD: Final = {
@@ -35,7 +36,7 @@ _CORNERS: Final = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 def footprint_of(found: Scalars) -> str:
     """Return the footprint of a file with these scalars and arrays."""
     values = found.values
-    told = {path: value for path, value in values.items() if path.endswith((*_REGIONS, _CTYPE))}
+    told = {path: value for path, value in values.items() if path.endswith(_TELLING)}
     regions = {value: None for path, value in told.items() if _ends(path, *_REGIONS) and isinstance(value, str)}
     try:
         if regions:

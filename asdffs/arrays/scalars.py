@@ -99,9 +99,13 @@ class _Walk:
             step = step_of(key)
             below = f"{name}.{step}" if name else step
             word = text[start[value] : end[value]] if kinds[value] == SCALAR else ""
-            if word[:1].isalnum() and word.isprintable() and self._left > 1 and len(word) < LONGEST_TEXT:
-                self._left -= 1  # as in ``visit``, without the call: most values are such
+            usual = self._left > 1 and len(word) < LONGEST_TEXT and word.isprintable()
+            if usual and word[:1].isalnum():  # as in ``visit``, without the call: most values are such
+                self._left -= 1
                 values[below] = plain_value(word)
+            elif usual and word[:1] == "'" and "'" not in word[1:-1]:
+                self._left -= 1
+                values[below] = word[1:-1]
             else:
                 self.visit(value, below, (*path, key))
         self._found.full.extend([name] if name else [])
