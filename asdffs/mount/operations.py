@@ -204,8 +204,12 @@ class Operations:
 
     def readdirplus(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
         """Return entries with attributes from ``asked.offset`` on, as many as fit."""
-        found, room = [], asked.size
-        for entry in self._listed(place, asked.handle, asked.offset):
+        found, room, listed = [], asked.size, place.area.entries_from(asked.handle, asked.offset)
+        for position, (name, mode, number) in enumerate(listed, asked.offset + 1):
+            if mode in (0, stat.S_IFDIR) and name not in (b".", b".."):
+                entry = self._listed(place, asked.handle, name, mode, number, position)
+            else:
+                entry = NO_ENTRY + directory_entry(name, mode, number, position)
             room -= len(entry)
             if room < 0:
                 if number := number_in(entry):
@@ -214,22 +218,18 @@ class Operations:
             found.append(entry)
         return b"".join(found)
 
-    def _listed(self, place: Place, handle: int, start: int) -> Iterator[bytes]:
-        area = place.area
-        for position, (name, mode, number) in enumerate(area.entries_from(handle, start), start + 1):
-            listed = mode in (0, stat.S_IFDIR) and name not in (b".", b"..")
-            try:
-                found = area.entry(handle, os.fsdecode(name)) if listed else None
-                if listed and found is None and not mode:  # it is gone since the listing began
-                    continue
-            except (AsdffsError, OSError):  # a program that asks for this entry gets the error then
-                found = None
-            if found is None:
-                yield NO_ENTRY + directory_entry(name, mode, number, position)
-            else:
-                shown = found[1]
-                entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
-                yield self._entry(place, *found) + entry
+    def _listed(self, place: Place, handle: int, name: bytes, mode: int, number: int, position: int) -> bytes:
+        """Return an entry with attributes, if they are known; nothing if it is gone since the listing began."""
+        try:
+            found = place.area.entry(handle, os.fsdecode(name))
+            if found is None and not mode:
+                return b""
+        except (AsdffsError, OSError):  # a program that asks for this entry gets the error then
+            found = None
+        if found is None:
+            return NO_ENTRY + directory_entry(name, mode, number, position)
+        shown = found[1]
+        return self._entry(place, *found) + directory_entry(name, KINDS[shown.kind], shown.number, position)
 
     def releasedir(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Close a directory."""

@@ -28,6 +28,8 @@ ROOT_NUMBER: Final = ROOT
 _numbers: Final = itertools.count(2)
 #: Entries of views have larger numbers, which are made from their names.
 _OF_VIEWS: Final = 1 << 62
+#: Odd, and large, so that equal inodes of two devices get numbers far apart.
+_SPREAD: Final = 0x1E3779B97F4A7C15
 _FIXED: Final = "nothing can be created in this directory"
 
 
@@ -54,6 +56,11 @@ def number_of(folder: int, name: str) -> int:
     """
     digest = hashlib.blake2b(b"%d/%s" % (folder, os.fsencode(name)), digest_size=8).digest()
     return _OF_VIEWS | (int.from_bytes(digest, "big") >> 2)
+
+
+def number_on(device: int, inode: int) -> int:
+    """Return the inode number of a file of a disk that is shown as it is, from that on its own device."""
+    return _OF_VIEWS | ((inode ^ device * _SPREAD) & (_OF_VIEWS - 1))
 
 
 class Node(Item):

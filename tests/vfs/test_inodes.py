@@ -17,7 +17,7 @@ from asdffs.errors import GoneError
 from asdffs.vfs import inodes
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import ROOT, Place
-from asdffs.vfs.namespace import DirectoryNode, Node
+from asdffs.vfs.namespace import DirectoryNode, Node, number_on
 from asdffs.vfs.vfs import Vfs
 
 COUNT = 500
@@ -169,3 +169,10 @@ def test_of_many_nodes_old_ones_are_made_again(mount: Mount, monkeypatch: pytest
     assert len(away) > COUNT
     with pytest.raises(GoneError):
         mount.areas.enter(away[0])
+
+
+def test_files_of_several_devices_have_numbers_of_their_own() -> None:
+    places = [(device, inode) for device in (1, 2, 2049, 2050, 64769) for inode in range(1, 5000, 7)]
+    numbers = {number_on(*place) for place in places}
+    assert len(numbers) == len(places)
+    assert all(1 << 62 <= number < 1 << 63 for number in numbers)

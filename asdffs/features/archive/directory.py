@@ -12,6 +12,7 @@ reads it.  ``.asdffs`` in the root tells the state of the mount.  The caller hol
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import stat
@@ -41,7 +42,7 @@ from asdffs.vfs.areas import Area
 from asdffs.vfs.attributes import KINDS, Attributes, Entry, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
 from asdffs.vfs.inodes import Item
-from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, Owner, number_of
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, Owner, number_of, number_on
 from asdffs.views.base import ViewDirectory
 
 logger = logging.getLogger(__name__)
@@ -200,7 +201,7 @@ class ArchiveDirectory(Area):
             gid,
             1 if kind == "directory" else found.st_nlink,
             found.st_ctime_ns,
-            ROOT_NUMBER if root else number_of(found.st_dev, str(found.st_ino)),
+            ROOT_NUMBER if root else number_on(found.st_dev, found.st_ino),
             steady=kind == "directory",
         )
 
@@ -279,7 +280,7 @@ class ArchiveDirectory(Area):
         opened = self._listings[handle]
         if start == 0:
             opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened)]
-        return (opened.entries[at] for at in range(start, len(opened.entries)))
+        return itertools.islice(opened.entries, start, None)
 
     def _listed(self, opened: _Listing) -> Iterator[Entry]:
         if opened.folder is None:
@@ -307,10 +308,10 @@ class ArchiveDirectory(Area):
             with os.scandir(fd) as found:
                 entries = {os.fsencode(entry.name): (_kind_of(entry), entry.inode()) for entry in found}
         for name, (kind, inode) in entries.items():
-            yield name, kind, number_of(device, str(inode))
-            beside = name + _SUFFIX
+            yield name, kind, number_on(device, inode)
             if self._explode != "always":
                 continue
+            beside = name + _SUFFIX
             if name.lower().endswith(_ENDINGS) and beside not in entries and kind in (stat.S_IFREG, stat.S_IFLNK):
                 shown = stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK
                 if kind == stat.S_IFLNK and self._link_of(f"{path}/{os.fsdecode(beside)}") is None:
