@@ -113,7 +113,7 @@ class Branch:
         self.above: Sequence[Branch] = ()
         self._children: Mapping[str | int, Branch] = _NO_CHILDREN
         self._scalars: Mapping[str, Scalar] = _NO_CHILDREN
-        self.later: Callable[[], None] | None = None
+        self.later: Callable[[Branch], None] | None = None
         self.array: Ndarray | None = None
         self.source: tuple[int, int] | None = None
         self.shared = False
@@ -143,7 +143,7 @@ class Branch:
     def _read(self) -> None:
         if self.later is not None:
             later, self.later = self.later, None
-            later()
+            later(self)
 
     @property
     def masked(self) -> bool:
@@ -218,6 +218,15 @@ class Outline(NamedTuple):
             found = None if found is None else found.children.get(key)
             shown.append(key if found is None else shown_key(key, found))
         return tuple(shown) if found is branch else None
+
+    def take_apart(self) -> None:
+        """Let all branches that have one parent be freed at once, and not by the garbage collector some time."""
+        rest = [] if self.root is None else [self.root]
+        while rest:
+            below = [child for child in rest.pop()._children.values() if len(child.above) == 1]
+            for child in below:
+                child.above = ()
+            rest += below
 
     def pointed(self, fragment: str) -> Branch | None:
         """Return the branch at a JSON Pointer (RFC 6901), the fragment of a URI; None if no array is there."""

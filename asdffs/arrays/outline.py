@@ -130,7 +130,15 @@ class _Walk:
             branch.shared = uses[row] != self._source_uses[row]
         if root is not None:
             References(root).join(self._references)
-        return Outline(tape.text if self._needed else "", root, tuple(self._arrays), tape.prefix)
+        found = Outline(tape.text if self._needed else "", root, tuple(self._arrays), tape.prefix)
+        for noted in (
+            self._arrays,
+            self._anchored,
+            self._references,
+            self._known,
+        ):  # what reads metadata later has self
+            noted.clear()
+        return found
 
     def _branch(self, row: int, path: Path, *, metadata: bool = False) -> Branch:
         tape = self._tape
@@ -152,15 +160,15 @@ class _Walk:
                 branch.hold()
                 self._arrays.append(branch)
             if metadata and not self._leads(row):
-                branch.later = functools.partial(self._read_content, branch, row)
+                branch.later = functools.partial(self._read_content, row)
             else:
-                self._read_content(branch, row)
+                self._read_content(row, branch)
             branch.span = tape.start[row], tape.end[row]
         if row in tape.anchors:
             self._known[row] = branch
         return branch
 
-    def _read_content(self, branch: Branch, row: int) -> None:
+    def _read_content(self, row: int, branch: Branch) -> None:
         """Read the children and scalars of a branch that is no array."""
         if self._tape.kind[row] in MAPPINGS:
             self._mapping(branch, row)

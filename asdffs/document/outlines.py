@@ -92,7 +92,7 @@ class Outlines:
             outline = _EMPTY
         with self._scheduler.waiting():  # freeing a large outline takes a while
             self._outline, old = outline, self._outline
-            _take_apart(old)
+            old.take_apart()
             del old
         self._version = version
 
@@ -104,13 +104,6 @@ def _stamp(new: Outline, old: Outline, now: int) -> None:
         before = known.get(branch.path)
         same = before is not None and _facts(old, before) == _facts(new, branch)
         branch.stamp = before.stamp if same and before is not None else now
-
-
-def _take_apart(outline: Outline) -> None:
-    """Break the reference cycles of the branches, so that they are freed at once and not by the garbage collector."""
-    for branch in outline.arrays:
-        if len(branch.above) == 1:
-            branch.above = ()
 
 
 def _facts(outline: Outline, branch: Branch) -> Any:

@@ -5,7 +5,9 @@ Columns of tables are named by ``colnames`` or by their own names; names that ar
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from typing import Any
 
 import pytest
@@ -243,3 +245,23 @@ def test_metadata_that_nobody_asks_for_are_not_read() -> None:
     meta = root[0].children["meta"]
     assert meta.children["k7"].children["b"].children[1].scalars["c"].text == "x"
     assert meta.children["k8"].later is not None
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_outline_that_is_taken_apart_leaves_no_garbage(asked: bool) -> None:
+    """The tape of a large tree is large, and the garbage collector comes late."""
+    tape = Tape(f"{HEAD}r:\n  meta: {{a: 1, b: {{c: [1, {{d: 2}}]}}}}\n  d: {ARRAY} {{source: 0}}\n...\n")
+    outline, freed = outlines.outline_of(tape, ASDF_1), weakref.ref(tape)
+    del tape
+    assert outline.root is not None
+    gc.disable()
+    try:
+        if asked:
+            meta = outline.root.children["r"].children["meta"]
+            assert meta.children["b"].children["c"].children[1].scalars["d"].text == "2"
+            del meta
+        outline.take_apart()
+        del outline
+        assert freed() is None
+    finally:
+        gc.enable()
