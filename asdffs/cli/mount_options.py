@@ -1,6 +1,7 @@
 """Parses ``-o`` of ``asdffs mount``.
 
-To add an option, add a line to ``_FLAGS`` or ``_VALUES``.  A place is a field of ``MountOptions``, or a field inside
+To add an option, add a field to ``MountOptions``, a line to ``_FLAGS`` or ``_VALUES``, and one to the help of
+``commands/mount``.  A place is a field of ``MountOptions``, or a field inside
 one: ``shown.uid``.  Each array format has an option ``NAME=on|off``.
 """
 

@@ -4,8 +4,9 @@ A notification drops cached attributes.  The next read(2) then asks for the attr
 the pages.  Reads through an mmap do not ask.  So for open files, a helper process (``dropper``) makes the kernel drop
 its pages, before a change (``drop``) or after it (``invalidate``).  See decisions 15 and 24.
 
-The kernel may make a notification wait: for a page that it has locked until a request is answered, or for a file that
-it is just forgetting.  So no thread notifies that holds the main lock, leads the loop, or has a request unanswered:
+The kernel may make a notification or a helper wait: for a page that it has locked until a request is answered, or
+for a file that it is just forgetting.  So no thread notifies that holds the main lock, leads the loop, or has a
+request unanswered:
 ``Notifications`` has a thread of its own, which does nothing else.  A request waits for it, so that programs see a
 change at once, but not for long, and after a moment lets other requests be answered meanwhile.
 """

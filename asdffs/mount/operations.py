@@ -1,8 +1,8 @@
 """The FUSE operations: one method for each opcode of ``protocol``.
 
-A method gets the request and its structure, finds the item and its area (``vfs/areas``), calls it, and returns the
-answer: bytes, an extent of a file, or None for requests that have no answer.  Errors become errno in ``answering``.
-The caller holds the main lock.
+A method gets the item and its area (``vfs/areas``), which ``answering`` has found, the request and its structure.  It
+calls the area, and returns the answer: bytes, an extent of a file, an errno, or None for requests without an answer.
+Errors become errno in ``answering``.  The caller holds the main lock.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _HEADER_ROOM: Final = 4096
 _NOTHING: Final = (errno.EAGAIN, errno.EINTR, errno.ENOENT)
 #: The same if the mount is gone.
 _GONE: Final = (errno.ENODEV, errno.ECONNABORTED)
-#: Errors that mean: the program was interrupted, or the mount is gone, so the answer is not needed any more.
+#: Errors that mean: the kernel gave the request up, or the mount is gone, so the answer is not needed any more.
 UNWANTED: Final = (errno.ENOENT, errno.ENODEV, errno.ECONNABORTED)
 
 

@@ -89,9 +89,9 @@ class FastPath:
 class Handle:
     """One open file.
 
-    ``dirty``: a program wrote through it since its last flush, fsync or release.  ``snapshot``: the content, if it is
-    fixed when the file is opened.  ``generation``: that of the document at the open.  ``direct``: direct I/O: the
-    kernel keeps no pages for this handle and refuses mmap(2).  ``way``: the last fast path.
+    ``dirty``: a program wrote through it since its last flush, or fsync of the tree.  ``snapshot``: the content, if
+    it is fixed when the file is opened.  ``generation``: that of the document at the open.  ``direct``: direct I/O:
+    the kernel keeps no pages for this handle and refuses mmap(2).  ``way``: the last fast path.
     ``slow_write_version``: the version of the tree at the last write by the slow path since the last flush of the
     file, or -1 if there was none.  Only after such a write may the fast path write, because the file then knows that
     it is dirty.

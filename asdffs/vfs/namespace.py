@@ -155,7 +155,8 @@ class FileNode(Node):
     """A regular file; ``file`` provides its content.
 
     ``version``: version of ``file`` at the last ``look``.  ``born_ns``: the first mtime of a node of a view.
-    ``write_lock``: held while a request changes the bytes through this node; None before the first change.
+    ``write_lock``: held while a request changes the bytes through this node, other than by a fast path, which only
+    finds it free; None before the first change.
 
     Only ``shared_pages`` sets the others.  ``gate``: lock that is held while a request changes these bytes through
     any view; None unless the node is open for writing with pages.  ``fetches``: number of reads that filled kernel

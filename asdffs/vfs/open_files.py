@@ -151,7 +151,7 @@ class OpenFiles:
         return len(payload)
 
     def write_fast(self, handle: int, offset: int, payload: bytes | memoryview) -> bool:
-        """Write through the fast path, if no other request or view uses the block.
+        """Write through the fast path, if no other file is open for writing, and no request changes this one.
 
         Returns False without writing anything if the caller must use ``write``.  Raises as
         ``Transaction.write_content``.

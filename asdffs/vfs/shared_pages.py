@@ -166,7 +166,7 @@ class SharedPages:
         return False
 
     def is_alone(self, node: FileNode) -> bool:
-        """Return whether no other file is open for writing, so that no other view can have old pages."""
+        """Return whether no other file is open for writing, so that no pages need to be dropped before a change."""
         return len(self._open) == 1 and node in self._open
 
     def closed(self, node: Node) -> None:
@@ -217,7 +217,7 @@ class SharedPages:
         as it does for a write(2).
         """
         window = _window(node)
-        if window is None:  # it does not show the stored bytes of a block: no other view has its pages
+        if window is None:  # it shows no bytes of a block: no other view has its pages
             yield ()
             return
         dropped = self._drop(node, self._siblings(node, offset, length, own=own), offset, length, mapped=mapped)

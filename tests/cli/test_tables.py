@@ -17,7 +17,7 @@ from support.samples import DATA, odd_file, put, write_sample
 from asdffs import errors
 from asdffs.cli.arguments import command_names, make_parsers
 from asdffs.cli.main import main
-from asdffs.cli.mount_options import parse_options
+from asdffs.cli.mount_options import parse_options, usages
 from asdffs.cli.results import EXIT_CODES, ExitCode, exit_code_of
 from asdffs.errors import UsageError
 from asdffs.mount.answers import ERRNO, errno_of
@@ -51,6 +51,13 @@ def test_sentences_name_the_place() -> None:
 def test_exit_codes_are_in_the_help() -> None:
     text = make_parsers(command_names(), None)[0].format_help()
     assert all(re.search(rf"(?m)(?:^  |[:;] ){code.value} [a-z]", text) for code in ExitCode)
+
+
+def test_the_help_of_mount_has_each_option(tmp_path: Path) -> None:
+    told = asdffs("mount", "--help", environment=environment_in(tmp_path)).stdout.partition("options for -o")[2]
+    for usage in usages():
+        name = usage.partition("=")[0]
+        assert re.search(rf"\b{name}\b", told), name
 
 
 def test_help_is_one_screen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -10,17 +11,26 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
+from support.paths import NoKernel
+from support.requests import Client, received, request
 from support.web_server import WebServer
 
 import asdffs
 from asdffs.cli.main import main
-from asdffs.document.opening import open_document
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.saves.history import Places
+from asdffs.mount.answers import OPENED
+from asdffs.mount.loop import Loop
+from asdffs.mount.protocol import Opcode, Open, Write
+from asdffs.vfs.areas import Areas
+from asdffs.vfs.vfs import Vfs
 
 OVERVIEW = Path(__file__).parents[2] / "docs/design/overview.md"
 PACKAGE = str(Path(asdffs.__file__).parent)
 #: How each walk begins in the overview.
 WALKS = {
     "write": "**A write to a block**",
+    "mounted write": "**A write(2)",
     "growing save": "**A save that outgrows its room**",
     "set": "**`asdffs set`**",
     "last row": "**The last row of a compressed block**",
@@ -68,6 +78,23 @@ def write(path: Path) -> list[str]:
         return calls_of(lambda: document.blocks[0].write_at(16, b"12345678"))
 
 
+def write_mounted(path: Path) -> list[str]:
+    loop, found = Loop(), list[str]()
+    with open_document(str(path), writable=True, settings=Settings(scheduler=loop)) as document:
+        spool = path.parent / "spool"
+        spool.mkdir()
+        vfs = Vfs(document, Places(spool=str(spool), rejected=str(spool)), kernel=NoKernel())
+        areas = Areas(vfs)
+        client = Client(areas, loop, path.parent / "queue")
+        node = client.node("/blocks/0000.bin")
+        (handle, *_) = OPENED.unpack(client.ask(Opcode.OPEN, node, Open(os.O_RDWR, 0)))
+        for payload in (b"first", b"other"):
+            asked = received(request(Opcode.WRITE, node, Write(handle, 0, 5, 0, memoryview(payload))))
+            found = calls_of(lambda asked=asked: client.answerer.answer(asked))
+        client.end()
+    return found
+
+
 def grow(path: Path) -> list[str]:
     with asdffs.open(path, "r+") as document:
         larger = document.tree_text.replace("meta:", f"more: {'x' * 20_000}\nmeta:").encode()
@@ -100,7 +127,7 @@ def find(path: Path) -> list[str]:
     return calls_of(lambda: main(["find", "meta.n == 1", str(path)]))
 
 
-TAKEN = dict(zip(WALKS, (write, grow, set_value, last_row, open_remote, find), strict=True))
+TAKEN = dict(zip(WALKS, (write, write_mounted, grow, set_value, last_row, open_remote, find), strict=True))
 
 
 @pytest.mark.parametrize("walk", WALKS)

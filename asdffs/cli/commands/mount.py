@@ -70,6 +70,7 @@ safety:
   verify                  check a block's checksum before its first read; a wrong one is EIO
   checksum=keep|zero      renew the checksums of changed blocks, or set them to none (default: keep)
   nojournal               write without a crash journal (unsafe)
+  undo=SIZE               keep the old bytes of changed blocks for 'asdffs undo', at most SIZE
 
 tuning:
   pad=SIZE | pad=N%       room to leave after a tree that had to grow: 64K, or 20% of it
@@ -87,6 +88,7 @@ archives, if FILE is a directory (docs/catalog.md):
 remote files (docs/remote.md), read-only:
   anonymous, endpoint=URL, region=NAME   as --anonymous and so on
   timeout=SECONDS         give up a read after so long (default: 60)
+  follow=HOST[:PORT]      as --follow; may be repeated
   nocache, cache_max=SIZE keep nothing for later mounts; most bytes of the cache (default: 10G)
   whole_max=SIZE          largest download if a server sends no parts of files (default: 1G)
 

@@ -10,7 +10,8 @@ Rules (docs/semantics.md, Blocks):
 4. ``finish`` gives back excess room of the last block, and writes the checksums.
 5. Encoded content overwrites the whole block in one step (``put_encoded``), or some pieces of it (``put_slots``).
 
-Only one thread at a time changes blocks.  It holds the main lock and the lock ``change``.
+Only one thread at a time changes blocks.  It holds the main lock and the lock ``change``; the short way of a write
+(``reading:Window.write``) keeps the main lock, and goes on only while ``change`` is free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads of blocks: headers, sizes, and content as decoded or stored bytes; and windows, which need no further checks.
+"""Reads of blocks: headers, sizes, content as decoded or stored bytes; and windows, for many small reads and writes.
 
 While a block is overwritten, its readers wait.  Readers of other blocks do not (``locks``).  The caller holds the
 main lock.
@@ -39,8 +39,8 @@ _LARGEST = (1 << 63) - 1
 class Window:
     """The content of block ``number``: ``size`` bytes from ``start`` on of the open file ``fd``.
 
-    A window is for reads and writes without further checks.  It is valid as long as the epoch of the table stays the
-    same and the lock ``moving`` is free.
+    Reads and writes through a window do not ask again where the block is.  It is valid as long as the epoch of the
+    table stays the same and the lock ``moving`` is free.
     """
 
     __slots__ = ("_begun", "_epoch", "_lock", "_number", "_reader", "_subjects", "fd", "moving", "size", "start")

@@ -1,7 +1,8 @@
-"""The store of the blocks of a file: all changes of their content, uncompressed or compressed.
+"""The store of the blocks of a file: changes of their content, uncompressed or compressed.
 
-``reading`` has the reads, ``editor`` changes blocks in place, and ``committing`` encodes and commits them.  A change
-asks here once whether the block may be written; below, nobody asks again.  The caller holds the main lock.
+``reading`` has the reads, and the short way of writes that follow another one (``Window``); ``editor`` changes blocks
+in place, and ``committing`` encodes and commits them.  A change asks here once whether the block may be written;
+below, only ``Transaction`` asks whether the file may.  The caller holds the main lock.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class BlockTable:
     ``layout`` may change when the index turns out to be wrong, but not while ``pinned`` is set: pending changes
     identify blocks by number.
 
-    ``epoch`` increases with each change of the position or size of a block.  Code that changes these before it writes
-    a header calls ``touch``.
+    ``epoch`` increases whenever the position or size of a block may have changed, also after each write by
+    ``BlockStore``.  Code that changes these before it writes a header calls ``touch``.
     """
 
     def __init__(self, transaction: Transaction, layout: Layout, changes: Changes) -> None:

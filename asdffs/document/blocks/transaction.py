@@ -35,7 +35,7 @@ Without a journal (the user's choice) invariants 2 to 4 hold only if the process
 ``storage/open_file`` has the modes of the file and the transitions between them.
 
 One change at a time: ``Document`` makes sure of it, under the exclusive lock of the file.  The main lock is released
-while a change waits for the disk.
+while a change waits for a sync, and while bytes move; a write of content keeps it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from asdffs.document.arrays.selection import Selectable
 
-#: How numbers become grey levels (``pictures``), as the page lists them.
+#: How numbers become grey levels (``pictures``) in ``show``, notebooks and thumbnails.  The page draws by itself.
 STRETCHES: Final = ("zscale", "linear", "asinh", "log")
 #: The stretch of a picture if none is chosen.
 USUAL_STRETCH: Final = STRETCHES[0]
