@@ -132,7 +132,9 @@ def is_usual(name: str) -> bool:
     """
     if not name[:1].isalpha() or not is_text(name) or not name.isprintable():
         return False
-    if len(name) < _LONGEST_USUAL and len(USUAL) < _MOST_USUAL:
+    if len(name) < _LONGEST_USUAL:
+        if len(USUAL) >= _MOST_USUAL:  # of keys that come once; those that come again will soon be there again
+            USUAL.clear()
         USUAL.add(name)
     return True
 
