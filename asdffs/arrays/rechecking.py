@@ -179,7 +179,7 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
     wanted = in_bytes.character(first_key) if first_key is not None else -1
     best, worth = -1, 0.0
     for row in _near(tape, 0, 0, is_array) if tape.kind else ():
-        start, count = tape.start[row + 1], sum(1 for _ in tape.pairs(row))
+        start, count = tape.start[row + 1], _count(tape, row)
         if first_key is not None:
             value = float(start == wanted)
         elif row and count < _MANY:
@@ -193,6 +193,11 @@ def entries_of(tape: Tape, is_array: Callable[[str], bool], first_key: int | Non
     offsets, hashes = _keys_of(tape, best)
     offsets.append(_end(tape, best))
     return Entries(in_bytes.convert(offsets), hashes, tape.kind[best] != MAPPING)
+
+
+def _count(tape: Tape, row: int) -> int:
+    """Return the number of entries of a mapping."""
+    return (tape.next[row] - row) // 2 if tape.is_flat(row) else sum(1 for _ in tape.pairs(row))
 
 
 def _keys_of(tape: Tape, row: int) -> tuple[array[int], array[int]]:

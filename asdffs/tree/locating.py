@@ -252,7 +252,7 @@ class _Walk:
         if child >= 0 and depth + 1 < len(self._path):
             return None
         mapping, count, last, following = tape.kind[row] in MAPPINGS, 0, -1, -1
-        each = (pair for pair in tape.pairs(row)) if mapping else ((item, item) for item in tape.items(row))
+        each = tape.pairs(row) if mapping else ((item, item) for item in tape.items(row))
         for first, value in each:
             if first == child:
                 following = tape.next[value]
