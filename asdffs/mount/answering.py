@@ -92,6 +92,7 @@ TABLE: Final[dict[Opcode, Operation]] = {
     Opcode.IOCTL: Operation(Operations.ioctl, About.NONE),
     Opcode.BATCH_FORGET: Operation(Operations.forget_many, About.NONE),
     Opcode.FALLOCATE: Operation(Operations.fallocate, About.HANDLE, seen_by_others=True),
+    Opcode.READDIR: Operation(Operations.readdir, About.HANDLE),
     Opcode.READDIRPLUS: Operation(Operations.readdirplus, About.HANDLE),
     Opcode.RENAME2: Operation(Operations.rename, About.ITEM, seen_by_others=True),
 }

@@ -95,6 +95,8 @@ def status(shown: Attributes) -> bytes:
     )
 
 
+#: What an entry of a listing is filled with to a multiple of eight bytes.
+_FILLING: Final = [bytes(count) for count in range(8)]
 #: An entry of a listing without attributes: the number 0 means that the kernel asks for them if it needs them.
 NO_ENTRY: Final = bytes(ENTRY.size + STATUS.size)
 
@@ -102,7 +104,7 @@ NO_ENTRY: Final = bytes(ENTRY.size + STATUS.size)
 def directory_entry(name: bytes, mode: int, number: int, position: int) -> bytes:
     """Return an entry of a listing; ``position``: at which the next one begins."""
     entry = LISTED.pack(number or _UNKNOWN_NUMBER, position, len(name), mode >> _KIND_SHIFT)
-    return entry + name + bytes(-len(name) % 8)
+    return entry + name + _FILLING[-len(name) % 8]
 
 
 def times_of(asked: SetAttributes) -> tuple[int | None, int | None]:

@@ -202,24 +202,34 @@ class Operations:
         """Open a directory."""
         return OPENED.pack(self.areas.opened(place, place.area.opendir(place.item)), 0, 0)
 
+    def readdir(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
+        """Return entries from ``asked.offset`` on, as many as fit."""
+        return self._entries(place, asked, plus=False)
+
     def readdirplus(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
-        """Return entries with attributes from ``asked.offset`` on, as many as fit."""
+        """Return entries with attributes, as ``readdir``."""
+        return self._entries(place, asked, plus=True)
+
+    def _entries(self, place: Place, asked: protocol.Read, *, plus: bool) -> bytes:
         found, room, listed = [], asked.size, place.area.entries_from(asked.handle, asked.offset)
+        lead = NO_ENTRY if plus else b""
         for position, (name, mode, number) in enumerate(listed, asked.offset + 1):
-            if mode in (0, stat.S_IFDIR) and name not in (b".", b".."):
-                entry = self._listed(place, asked.handle, name, mode, number, position)
+            if (not mode or (plus and mode == stat.S_IFDIR)) and name not in (b".", b".."):
+                entry = self._looked_up(place, asked.handle, name, mode, number, position, plus=plus)
             else:
-                entry = NO_ENTRY + directory_entry(name, mode, number, position)
+                entry = lead + directory_entry(name, mode, number, position)
             room -= len(entry)
             if room < 0:
-                if number := number_in(entry):
+                if plus and (number := number_in(entry)):
                     self.areas.forget(number, 1)
                 break
             found.append(entry)
         return b"".join(found)
 
-    def _listed(self, place: Place, handle: int, name: bytes, mode: int, number: int, position: int) -> bytes:
-        """Return an entry with attributes, if they are known; nothing if it is gone since the listing began."""
+    def _looked_up(
+        self, place: Place, handle: int, name: bytes, mode: int, number: int, position: int, *, plus: bool
+    ) -> bytes:
+        """Return an entry whose node was looked up; nothing if it is gone since the listing began."""
         try:
             found = place.area.entry(handle, os.fsdecode(name))
             if found is None and not mode:
@@ -227,9 +237,10 @@ class Operations:
         except (AsdffsError, OSError):  # a program that asks for this entry gets the error then
             found = None
         if found is None:
-            return NO_ENTRY + directory_entry(name, mode, number, position)
+            return (NO_ENTRY if plus else b"") + directory_entry(name, mode, number, position)
         shown = found[1]
-        return self._entry(place, *found) + directory_entry(name, KINDS[shown.kind], shown.number, position)
+        entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
+        return self._entry(place, *found) + entry if plus else entry
 
     def releasedir(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Close a directory."""

@@ -53,6 +53,7 @@ class Opcode(enum.IntEnum):
     FLUSH = 25
     INIT = 26
     OPENDIR = 27
+    READDIR = 28
     RELEASEDIR = 29
     FSYNCDIR = 30
     CREATE = 35
@@ -73,6 +74,7 @@ class InitFlag(enum.IntFlag):
     BIG_WRITES = 1 << 5
     AUTO_INVAL_DATA = 1 << 12
     DO_READDIRPLUS = 1 << 13
+    READDIRPLUS_AUTO = 1 << 14
     ASYNC_DIO = 1 << 15
     PARALLEL_DIROPS = 1 << 18
     MAX_PAGES = 1 << 22
@@ -237,7 +239,7 @@ class Create(NamedTuple):
 
 
 class Read(NamedTuple):
-    """READ and READDIRPLUS."""
+    """READ, READDIR and READDIRPLUS."""
 
     handle: int
     offset: int
@@ -384,6 +386,7 @@ REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
     Opcode.IOCTL: Layout(Nothing),
     Opcode.BATCH_FORGET: Layout(BatchForget, "I4x", rest=True),
     Opcode.FALLOCATE: Layout(Allocate, "QQQI4x"),
+    Opcode.READDIR: Layout(Read, "QQI20x"),
     Opcode.READDIRPLUS: Layout(Read, "QQI20x"),
     Opcode.RENAME2: Layout(Rename2, "QI4x", names=2),
 }

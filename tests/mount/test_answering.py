@@ -20,7 +20,7 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.history import Places
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.mount import protocol
-from asdffs.mount.answers import OPENED
+from asdffs.mount.answers import ENTRY, LISTED, OPENED, STATUS
 from asdffs.mount.loop import Loop
 from asdffs.mount.protocol import Opcode, OpenFlag, Read
 from asdffs.storage.backend import Extent
@@ -223,6 +223,31 @@ def test_regression_one_file_that_cannot_be_shown_hid_its_directory(
     assert b"0000.bin" in kernel.ask(Opcode.READDIRPLUS, blocks, Read(handle, 0, 4096))
     with pytest.raises(OSError, match="Input/output error"):
         kernel.node("/blocks/0000.bin")
+
+
+def test_a_listing_without_attributes_has_the_same_names_and_numbers(kernel: Kernel) -> None:
+    """And the kernel is given no node that it would have to forget."""
+    for path in ("/", "/blocks", "/arrays"):
+        node = kernel.node(path)
+        handle, *_ = OPENED.unpack(kernel.ask(Opcode.OPENDIR, node, opening()))
+        plain = kernel.ask(Opcode.READDIR, node, Read(handle, 0, 1 << 16))
+        known = {number: inode.lookups for number, inode in kernel.answerer._areas.inodes.known.items()}
+        kernel.ask(Opcode.READDIR, node, Read(handle, 0, 1 << 16))
+        assert {number: inode.lookups for number, inode in kernel.answerer._areas.inodes.known.items()} == known
+        full = kernel.ask(Opcode.READDIRPLUS, node, Read(handle, 0, 1 << 16))
+        assert listed(plain, 0) == listed(full, ENTRY.size + STATUS.size)
+        assert len(listed(plain, 0)) > 2
+
+
+def listed(raw: bytes, lead: int) -> list[tuple[bytes, int, int, int]]:
+    """The name, number, kind and position of each entry of a listing; ``lead``: bytes before each."""
+    found, place = [], 0
+    while place < len(raw):
+        number, position, length, kind = LISTED.unpack_from(raw, place + lead)
+        start = place + lead + LISTED.size
+        found.append((raw[start : start + length], number, kind, position))
+        place = start + length + -length % 8
+    return found
 
 
 def test_regression_a_listing_had_a_file_that_was_removed_since_it_began(kernel: Kernel) -> None:

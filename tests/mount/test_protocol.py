@@ -51,6 +51,7 @@ SIZES = {
     Opcode.INTERRUPT: 8,
     Opcode.BATCH_FORGET: 8,
     Opcode.FALLOCATE: 32,
+    Opcode.READDIR: 40,
     Opcode.READDIRPLUS: 40,
     Opcode.RENAME2: 16,
 }

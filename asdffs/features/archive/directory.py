@@ -16,7 +16,7 @@ import itertools
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -282,41 +282,42 @@ class ArchiveDirectory(Area):
             opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened)]
         return itertools.islice(opened.entries, start, None)
 
-    def _listed(self, opened: _Listing) -> Iterator[Entry]:
+    def _listed(self, opened: _Listing) -> Iterable[Entry]:
         if opened.folder is None:
-            if isinstance(opened.item, DirectoryNode):
-                for name in opened.item.entries():
-                    node = opened.item.find(name)
-                    yield os.fsencode(name), stat.S_IFREG if isinstance(node, FileNode) else stat.S_IFDIR, node.number
-            return
+            return self._entries_in(opened.item) if isinstance(opened.item, DirectoryNode) else ()
         with self._scheduler.waiting():  # it may have 100,000 entries
-            listed = list(self._entries_of(opened.folder, opened.item.path))
+            listed = self._entries_of(opened.folder, opened.item.path)
         if opened.item is not self.root:
-            yield from listed
-            return
+            return listed
         own = os.fsencode(STATUS)
-        yield own, stat.S_IFDIR, self._status.number
-        yield from (entry for entry in listed if entry[0] != own)
+        return [(own, stat.S_IFDIR, self._status.number), *(entry for entry in listed if entry[0] != own)]
 
-    def _entries_of(self, directory: FileFolder, path: str) -> Iterator[Entry]:
-        """Yield the entries of a directory of the disk, and if they are listed, the directory of each document in it.
+    def _entries_in(self, directory: DirectoryNode) -> Iterator[Entry]:
+        """Yield what is in ``.asdffs``."""
+        for name in directory.entries():
+            node = directory.find(name)
+            yield os.fsencode(name), stat.S_IFREG if isinstance(node, FileNode) else stat.S_IFDIR, node.number
+
+    def _entries_of(self, directory: FileFolder, path: str) -> list[Entry]:
+        """Return the entries of a directory of the disk, and if they are listed, the directory of each document.
 
         ``path``: that of the directory in the archive.
         """
         with directory.readable() as fd:
             device = os.fstat(fd).st_dev
             with os.scandir(fd) as found:
-                entries = {os.fsencode(entry.name): (_kind_of(entry), entry.inode()) for entry in found}
-        for name, (kind, inode) in entries.items():
-            yield name, kind, number_on(device, inode)
-            if self._explode != "always":
-                continue
+                listed = [(os.fsencode(it.name), _kind_of(it), number_on(device, it.inode())) for it in found]
+        return [*listed, *self._documents_in(listed, path)] if self._explode == "always" else listed
+
+    def _documents_in(self, listed: list[Entry], path: str) -> Iterator[Entry]:
+        """Yield the directories of documents that a listing has besides the files themselves."""
+        names = {name for name, _, _ in listed}
+        for name, kind, number in listed:
             beside = name + _SUFFIX
-            if name.lower().endswith(_ENDINGS) and beside not in entries and kind in (stat.S_IFREG, stat.S_IFLNK):
-                shown = stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK
+            if name.lower().endswith(_ENDINGS) and beside not in names and kind in (stat.S_IFREG, stat.S_IFLNK):
                 if kind == stat.S_IFLNK and self._link_of(f"{path}/{os.fsdecode(beside)}") is None:
                     continue
-                yield beside, shown, number_of(device, f"{inode}{SUFFIX}")
+                yield beside, stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK, number_of(number, SUFFIX)
 
     def is_root(self, handle: int) -> bool:
         """See ``Area``."""

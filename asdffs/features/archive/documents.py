@@ -32,7 +32,7 @@ from asdffs.storage.beneath import Beneath
 from asdffs.storage.descriptors import descriptor_limit
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.inodes import Item
-from asdffs.vfs.namespace import number_of
+from asdffs.vfs.namespace import number_of, number_on
 from asdffs.vfs.served_file import ServedFile
 from asdffs.vfs.vfs import Vfs
 
@@ -363,4 +363,4 @@ class OpenDocuments:
 
 def number_of_directory(status: os.stat_result) -> int:
     """Return the inode number of the directory of a document, whose file has this status."""
-    return number_of(status.st_dev, f"{status.st_ino}{SUFFIX}")
+    return number_of(number_on(status.st_dev, status.st_ino), SUFFIX)
