@@ -131,12 +131,8 @@ class _Walk:
         if root is not None:
             References(root).join(self._references)
         found = Outline(tape.text if self._needed else "", root, tuple(self._arrays), tape.prefix)
-        for noted in (
-            self._arrays,
-            self._anchored,
-            self._references,
-            self._known,
-        ):  # what reads metadata later has self
+        # The walk stays for metadata that are read later, so it forgets all else.
+        for noted in (self._arrays, self._anchored, self._references, self._known):
             noted.clear()
         return found
 

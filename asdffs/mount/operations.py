@@ -238,9 +238,13 @@ class Operations:
             found = None
         if found is None:
             return (NO_ENTRY if plus else b"") + directory_entry(name, mode, number, position)
-        shown = found[1]
+        item, shown = found
         entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
-        return self._entry(place, *found) + entry if plus else entry
+        if plus:
+            return self._entry(place, item, shown) + entry
+        if not item.inode:  # the kernel does not know it, and so will not forget it
+            place.area.forget(item)
+        return entry
 
     def releasedir(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Close a directory."""
