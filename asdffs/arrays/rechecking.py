@@ -301,9 +301,10 @@ class Rest(NamedTuple):
 def rest_to_read(text: bytes, before: CheckedBefore) -> Rest | None:
     """Return what is to be read of ``text``; None if it is too different from the text before."""
     offsets, old = before.entries.offsets, before.read()
-    same = common_prefix(old, text) if old != text else offsets[0]
+    same = common_prefix(old, text) if old != text else offsets[0] + 1
     same_end = common_suffix(old, text, min(len(text), len(old)) - same)
-    first = bisect_right(offsets, same) - 1  # the entries before this one end before the change
+    # The entries before this one end before the change.  One that ends where it begins may go on in it.
+    first = max(bisect_left(offsets, same) - 1, 0) if same >= offsets[0] else -1
     last = bisect_left(offsets, len(old) - same_end)
     shift = len(text) - len(old)
     if first < 0 or last == len(offsets):

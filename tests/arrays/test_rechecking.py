@@ -157,6 +157,18 @@ def test_regression_entries_that_an_array_has_by_an_alias_were_left_out() -> Non
     assert checked(changed, CheckedBefore(text.encode, found.entries)) == checked(changed)
 
 
+@pytest.mark.parametrize(("style", "indent", "end"), [("{{{}}}", " ", ","), ("\n{}", "  ", "")])
+def test_regression_a_last_key_that_went_on_was_taken_for_the_old_one(style: str, indent: str, end: str) -> None:
+    """So the same key could come again later."""
+    entries = "".join(f"{indent}k{number}: 1{end}\n" for number in range(9))
+    text = f"{HEAD}a: {style.format(f'{entries}{indent}? x{chr(10)}')}\n...\n"
+    before = check_text(text.encode(), ASDF1, had_tree=True)
+    assert before.entries is not None
+    changed = text.replace("? x\n", f"? x\n{indent}  y\n")
+    assert checked(changed, CheckedBefore(text.encode, before.entries)) == checked(changed)
+    assert isinstance(checked(changed.replace("k3: 1", '"x y": 1')), str)
+
+
 def facts(text: str) -> list[Any]:
     """All that the rules for arrays look at, and the paths to all arrays."""
     outline = read_outline(text.encode(), ASDF1, spans=False)
