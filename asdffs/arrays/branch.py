@@ -223,7 +223,7 @@ class Outline(NamedTuple):
         """Let all branches that have one parent be freed at once, and not by the garbage collector some time."""
         rest = [] if self.root is None else [self.root]
         while rest:
-            below = [child for child in rest.pop()._children.values() if len(child.above) == 1]
+            below = [child for child in tuple(rest.pop()._children.values()) if len(child.above) == 1]
             for child in below:
                 child.above = ()
             rest += below

@@ -31,6 +31,8 @@ _STEP: Final = 2048
 _INDICATORS: Final = (b"!", b"&", b"*", b"\\", b"$")
 #: Ends of lines besides LF and CR LF (YAML 1.1, section 4.1.4).
 _OTHER_BREAKS: Final = tuple(end.encode() for end in ("\x85", "\u2028", "\u2029"))
+#: The most bytes of spaces before an entry in flow style that is left out.
+_FLOW_SPACE: Final = 256
 #: White space, and a comment, between two tokens.
 _SPACE: Final = re.compile(r"\s*")
 _COMMENT: Final = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
@@ -144,10 +146,11 @@ def _places_in(text: bytes, what: bytes) -> Iterator[int]:
 
 def _emptied(text: bytes, start: int, stop: int, *, flow: bool) -> bytes | None:
     """Return the same lines without entries; None if in these lines is more than entries in flow style."""
-    before = text[text.rfind(b"\n", 0, start) + 1 : start].rstrip(b" ")
     lines = b"\n" * text.count(b"\n", start, stop)
-    if flow:  # neither lines nor columns matter, but '---' may not begin a line
-        return None if before and not before.endswith((b",", b"{")) else lines + b" "
+    if flow:  # neither lines nor columns matter, but '---' may not begin a line, which may be as long as the text
+        before = text[max(0, start - _FLOW_SPACE) : start].rstrip(b" ")
+        return lines + b" " if before.endswith((b",", b"{", b"\n")) else None
+    before = text[text.rfind(b"\n", 0, start) + 1 : start].strip(b" ")
     last = text.rfind(b"\n", start, stop) + 1
     return None if not last or before or text[last:stop].strip(b" ") else lines + text[last:stop]
 

@@ -230,6 +230,27 @@ def test_as_the_encoded_text_says(letters: str, size: int, monkeypatch: pytest.M
     assert [ByteOffsets(text).character(len(text[:offset].encode())) for offset in offsets] == offsets
 
 
+class Counted(bytes):
+    """Bytes that count how many of them are searched backwards."""
+
+    searched = 0
+
+    def rfind(self, what: Any, start: Any = 0, end: Any = None) -> int:
+        found = super().rfind(what, start, end)
+        Counted.searched += (len(self) if end is None else end) - found
+        return found
+
+
+def test_a_line_with_all_entries_is_not_searched_for_each_of_them() -> None:
+    keys = ", ".join(f'key{number}: "$"' if number % 2 else f"key{number}: 1" for number in range(2000))
+    text = Counted(f"{HEAD}a: {{{keys}}}\n...\n".encode())
+    entries = entries_of(Tape(bytes(text)), ASDF1.is_ndarray)
+    assert entries is not None
+    found = without(text, plain_runs(entries.offsets[1:], find_indicators(bytes(text))), flow=entries.flow)
+    assert len(found.cuts) > 900
+    assert Counted.searched < len(text)
+
+
 @pytest.mark.parametrize("between", [", ", ",\n  "])
 def test_entries_in_flow_style_are_known(between: str) -> None:
     keys = between.join(f"key{number}: {number}" for number in range(300))

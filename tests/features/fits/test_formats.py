@@ -8,10 +8,12 @@ import json
 import random
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import asdf
 import astropy.units as u
@@ -26,10 +28,12 @@ from support.arrays import tree_file
 from support.samples import block_bytes
 
 from asdffs import registry
+from asdffs.document.arrays import finding
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document
+from asdffs.document.opening import Settings, open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.features.fits import metadata
+from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 from asdffs.views.base import ViewFile
@@ -215,6 +219,35 @@ SUNPY = (
     'instrume: AIA, history: "flat\\ndark", comment: "' + "x" * 100 + '\\nsecond", '
     "keycomments: {{a: b}}, bitpix: 16, wcsaxes: 2}}, data: {0}, mask: {1}}}\n"
 )
+
+
+def test_a_save_while_elements_are_read_takes_no_keywords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The branches that were found before are taken apart by then."""
+    values = "!core/ndarray-1.0.0 {data: [[1, 2], [3, 4]], datatype: int16, shape: [2, 2]}"
+    body = f"roman:\n  meta: {{telescope: ROMAN, exposure: {{time: 12.5}}}}\n  group:\n    x: {values}\n# comment\n"
+    (tmp_path / "a.asdf").write_bytes(tree_file(body, []))
+    workers, real, threads = WorkerThreads(), finding.inline_array, list[threading.Thread]()
+
+    def save(document: Document) -> None:
+        with workers.entered():
+            document.commit_tree(document.tree.text().replace(b"# comment", b"# changed"))
+            document.outlines.outline()
+
+    def read_late(*arguments: Any) -> Any:
+        if not threads:
+            threads.append(threading.Thread(target=save, args=(document,)))
+            threads[0].start()
+            threads[0].join()
+        return real(*arguments)
+
+    settings = Settings(scheduler=workers)
+    with contextlib.closing(open_document(str(tmp_path / "a.asdf"), writable=True, settings=settings)) as document:
+        monkeypatch.setattr(finding, "inline_array", read_late)
+        with workers.entered():
+            raw = read_bytes(file_at(document, "roman/group/x.fits").read(0, 1 << 20))
+    assert len(threads) == 1
+    header = fits.HDUList.fromstring(raw)[0].header
+    assert (header["TELESCOP"], header["meta.exposure.time"]) == ("ROMAN", 12.5)
 
 
 def test_keywords_in_meta_are_keywords(opening: Callable[[str], Document]) -> None:

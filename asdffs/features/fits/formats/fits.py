@@ -187,8 +187,13 @@ class FitsFile(ArrayFile):
         return pieces[0] if len(pieces) == 1 else b"".join(map(read_bytes, pieces))
 
     def _units(self) -> list[Unit]:
-        branch = self.branch
-        document = self._document
+        while (units := self._known_units()) is None:
+            continue
+        return units
+
+    def _known_units(self) -> list[Unit] | None:
+        """Return all units; None if the tree changed while they were made: they may lack what is beside them."""
+        document, outline, branch = self._document, self._document.outlines.outline(), self.branch
         with array_errors(branch.line):
             sizes = [
                 document.contents.size(subject.number) for subject in self._own() if _is_there(document, subject)
@@ -196,10 +201,13 @@ class FitsFile(ArrayFile):
             others = [(other.generation, other.contents.size(0)) for other in self._others()]
             sky = sorted((subject, document.changes.stamp(subject)) for subject in self._sky())
             stamps = [document.changes.stamp(subject) for subject in self._own()] if self._masks() else []
-            key = (branch, document.outlines.outline(), len(document.table), sizes, others, sky, stamps)
+            key = (branch, outline, len(document.table), sizes, others, sky, stamps)
             if self._known is None or self._known[0] != key:
                 import_numpy(document.scheduler)
-                self._known = key, list(_Units(document).of(branch))
+                made = list(_Units(document).of(branch))
+                if document.outlines.outline() is not outline:
+                    return None
+                self._known = key, made
             return self._known[1]
 
 
