@@ -47,6 +47,9 @@ _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 _SOUGHT: Final = ("$ref", "<<", "\\", *sorted(_METADATA))
 #: The most characters of a letter as it is written, escapes and quotes included.
 _ESCAPED: Final = 12
+#: The tape of a tree is kept for metadata if it has so few rows, or if they are one part in this many of it.
+_FEW_ROWS: Final = 1 << 15
+_MUCH: Final = 4
 #: The key of a table that has its columns.
 COLUMNS: Final = "columns"
 #: Attributes that are equal in many arrays.
@@ -122,6 +125,11 @@ class _Walk:
         place = bisect_left(self._sought, self._tape.start[row])
         return place < len(self._sought) and self._sought[place] < self._tape.end[row]
 
+    def _is_late(self, row: int) -> bool:
+        """Return whether a branch of metadata is read when somebody asks for it: the tape is kept until then."""
+        rows, own = len(self._tape.kind), self._tape.next[row] - row
+        return (rows <= _FEW_ROWS or own * _MUCH > rows) and not self._leads(row)
+
     def read(self) -> Outline:
         tape = self._tape
         root = self._branch(0, ()) if tape.kind and tape.kind[0] not in (SCALAR, ALIAS) else None
@@ -155,7 +163,7 @@ class _Walk:
                 branch.array = tiled_of(Found(branch.path, tag, self._facts.mapping(row), branch.line))
                 branch.hold()
                 self._arrays.append(branch)
-            if metadata and not self._leads(row):
+            if metadata and self._is_late(row):
                 branch.later = functools.partial(self._read_content, row)
             else:
                 self._read_content(row, branch)

@@ -242,7 +242,7 @@ class Operations:
         entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
         if plus:
             return self._entry(place, item, shown) + entry
-        if not item.inode:  # the kernel does not know it, and so will not forget it
+        if not item.inode and self._loop.alone:  # the kernel does not know it, and no request is about to tell it
             place.area.forget(item)
         return entry
 

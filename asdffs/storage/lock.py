@@ -111,14 +111,14 @@ _UNNAMED: Final = " (deleted)"
 
 
 def is_locked(folder: Folder, name: str) -> bool:
-    """Return whether a process has locked the file ``name``; False also if that is not known.
+    """Return whether a process may have locked the file ``name``; False also if that is not known.
 
-    To try is faster than to read /proc/locks, for which the kernel waits some ms.  Whoever wants the lock in that
-    instant tries again (``open_locked``).
+    To try would be faster, but who wants the lock in that instant would not get it.
     """
-    with contextlib.suppress(OSError), contextlib.closing(folder.open(name, writable=False)) as backend:
-        return not folder.lock(backend)
-    return False
+    try:
+        return bool(_holders(folder.signature(name)))
+    except OSError:
+        return False
 
 
 def _holders(now: Signature) -> dict[int, bool]:

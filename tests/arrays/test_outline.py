@@ -265,3 +265,12 @@ def test_an_outline_that_is_taken_apart_leaves_no_garbage(asked: bool) -> None:
         assert freed() is None
     finally:
         gc.enable()
+
+
+def test_few_metadata_do_not_keep_the_tape_of_a_large_tree() -> None:
+    values = ", ".join(map(str, range(40_000)))
+    for body, late in ((f"meta: {{a: 1}}\nl: [{values}]\n", False), (f"meta: {{l: [{values}]}}\n", True)):
+        tape = Tape(f"{HEAD}{body}...\n")
+        outline = outlines.outline_of(tape, ASDF_1)
+        assert outline.root is not None
+        assert (outline.root.children["meta"].later is not None) == late

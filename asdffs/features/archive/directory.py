@@ -12,7 +12,6 @@ reads it.  ``.asdffs`` in the root tells the state of the mount.  The caller hol
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import stat
@@ -280,7 +279,7 @@ class ArchiveDirectory(Area):
         opened = self._listings[handle]
         if start == 0:
             opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened)]
-        return itertools.islice(opened.entries, start, None)
+        return map(opened.entries.__getitem__, range(start, len(opened.entries)))
 
     def _listed(self, opened: _Listing) -> Iterable[Entry]:
         if opened.folder is None:

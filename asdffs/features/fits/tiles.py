@@ -12,7 +12,7 @@ import struct
 import zlib
 from typing import Final
 
-from asdffs.errors import DamagedFileError, InvalidArrayError
+from asdffs.errors import InvalidArrayError
 from asdffs.features.fits.hdus import Hdu, Read
 
 #: Columns with compressed tiles.
@@ -50,16 +50,16 @@ def check_tiles(hdu: Hdu, read: Read) -> None:
     header = hdu.header
     if not header.flag("ZIMAGE") or len(hdu.axes) != 2:
         return
-    width, rows = hdu.axes
+    width, rows = hdu.axes[0], min(hdu.axes[1], _count(hdu))  # nobody reads more rows
     if rows > _MOST:
         raise InvalidArrayError(f"its image has more than {_MOST:,} compressed tiles")
     size = abs(header.integer("ZBITPIX") or 8) // 8 * math.prod(tile_of(hdu))
     most = size + size // 8 + _ADDED
-    heap = hdu.data + (header.integer("THEAP") or width * rows)
+    heap = hdu.data + (header.integer("THEAP") or width * hdu.axes[1])
     for column, (shape, zipped) in _places(hdu).items():
         table = read(hdu.data, width * rows)
         if len(table) < width * rows or column + shape.size > width:
-            raise DamagedFileError("the table of its compressed tiles is cut off", offset=hdu.data)
+            raise InvalidArrayError("the table of its compressed tiles is cut off")
         for row in range(rows):
             length, place = shape.unpack_from(table, row * width + column)
             if length > most:
@@ -70,11 +70,21 @@ def check_tiles(hdu: Hdu, read: Read) -> None:
 
 def tile_of(hdu: Hdu) -> tuple[int, ...]:
     """Return the shape of the largest tile of a compressed image, as numpy has it."""
+    return tuple(max(0, min(pair)) for pair in _axes_of(hdu))[::-1]
+
+
+def _axes_of(hdu: Hdu) -> list[tuple[int, int]]:
+    """Return the length of each axis of the image, and of its tiles."""
     header = hdu.header
     axes = range(1, min(header.integer("ZNAXIS") or 0, _MOST_AXES) + 1)
     image = [max(0, header.integer(f"ZNAXIS{n}") or 0) for n in axes]
     tile = [header.integer(f"ZTILE{n}") or (image[0] if n == 1 else 1) for n in axes]
-    return tuple(max(0, min(pair)) for pair in zip(image, tile, strict=True))[::-1]
+    return list(zip(image, tile, strict=True))
+
+
+def _count(hdu: Hdu) -> int:
+    """Return the number of tiles of a compressed image."""
+    return math.prod(-(-length // max(1, tile)) for length, tile in _axes_of(hdu))
 
 
 def _is_longer(stored: bytes, size: int) -> bool:

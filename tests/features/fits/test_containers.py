@@ -37,7 +37,8 @@ from support.fits_files import (
 
 import asdffs
 from asdffs.errors import AsdffsError, InUseError, InvalidArrayError, NotAsdfError, NotPermittedError
-from asdffs.features.fits.hdus import encode_sum, sum_of
+from asdffs.features.fits.hdus import encode_sum, read_hdus, sum_of
+from asdffs.features.fits.tiles import check_tiles
 from asdffs.storage.backend import read_bytes
 from asdffs.workflows.checking import check_document
 
@@ -484,6 +485,26 @@ def test_a_tile_decodes_to_no_more_than_it_should(tmp_path: Path) -> None:
     with_tile(packed, 2, bomb(SECOND.tobytes(), 40 << 20))
     with asdffs.open(packed) as document, pytest.raises(InvalidArrayError, match="tile 0 has .* more than its elem"):
         document.arrays["second"][...]
+
+
+def test_rows_without_a_tile_of_their_own_are_not_looked_at() -> None:
+    """A small file may state a million of them, all with the same long tile."""
+    rows, stored = 500, bomb(random.Random(1).randbytes(700_000), 0)
+    facts = {"XTENSION": "BINTABLE", "BITPIX": 8, "NAXIS": 2, "NAXIS1": 8, "NAXIS2": rows, "PCOUNT": len(stored)}
+    facts |= {"GCOUNT": 1, "TFIELDS": 1, "TTYPE1": "COMPRESSED_DATA", "TFORM1": "1PB", "ZIMAGE": True, "ZBITPIX": 16}
+    facts |= {"ZCMPTYPE": "GZIP_1", "ZNAXIS": 2, "ZNAXIS1": 600, "ZNAXIS2": 600, "ZTILE1": 600, "ZTILE2": 600}
+    data = np.array([len(stored), 0], ">u4").tobytes() * rows + stored
+    raw = (fits.PrimaryHDU().header.tostring() + fits.Header(facts).tostring()).encode() + data + bytes(2880)
+    reads: list[int] = []
+
+    def read(offset: int, length: int) -> bytes:
+        reads.append(length)
+        return raw[offset : offset + length]
+
+    (_, table) = read_hdus(read, len(raw))
+    reads.clear()
+    check_tiles(table, read)
+    assert reads == [8, len(stored)]
 
 
 @pytest.mark.parametrize("kind", ["RICE_1", "GZIP_1", "GZIP_2"])
