@@ -5,8 +5,8 @@ the pages.  Reads through an mmap do not ask.  So for open files, a helper proce
 its pages, before a change (``drop``) or after it (``invalidate``).  See decisions 15 and 24.
 
 The kernel may make a notification or a helper wait: for a page that it has locked until a request is answered, or
-for a file that it is just forgetting.  So no thread notifies that holds the main lock, leads the loop, or has a
-request unanswered:
+for a file that it is just forgetting.  So a thread sends no notification while it holds the main lock, leads the
+loop, or has a request to answer:
 ``Notifications`` has a thread of its own, which does nothing else.  A request waits for it, so that programs see a
 change at once, but not for long, and after a moment lets other requests be answered meanwhile.
 """

@@ -43,7 +43,7 @@ from asdffs.mount.protocol import Header, OpenFlag, SetFlag
 from asdffs.mount.session import Passthrough
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Areas, check_same, document_of
-from asdffs.vfs.attributes import KINDS, Attributes
+from asdffs.vfs.attributes import KINDS, Attributes, Entry
 from asdffs.vfs.inodes import Place
 from asdffs.vfs.namespace import User
 
@@ -204,47 +204,43 @@ class Operations:
 
     def readdir(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
         """Return entries from ``asked.offset`` on, as many as fit."""
-        return self._entries(place, asked, plus=False)
+        return self._entries(place, asked, b"")
 
     def readdirplus(self, place: Place, header: Header, asked: protocol.Read) -> Answer:
         """Return entries with attributes, as ``readdir``."""
-        return self._entries(place, asked, plus=True)
+        return self._entries(place, asked, NO_ENTRY)
 
-    def _entries(self, place: Place, asked: protocol.Read, *, plus: bool) -> bytes:
+    def _entries(self, place: Place, asked: protocol.Read, lead: bytes) -> bytes:
+        """Return entries.  ``lead``: what is before one without attributes; empty: all are such."""
         found, room, listed = [], asked.size, place.area.entries_from(asked.handle, asked.offset)
-        lead = NO_ENTRY if plus else b""
         for position, (name, mode, number) in enumerate(listed, asked.offset + 1):
-            if (not mode or (plus and mode == stat.S_IFDIR)) and name not in (b".", b".."):
-                entry = self._looked_up(place, asked.handle, name, mode, number, position, plus=plus)
+            if (not mode or (lead and mode == stat.S_IFDIR)) and name not in (b".", b".."):
+                packed = self._looked_up(place, asked.handle, (name, mode, number), position, lead)
             else:
-                entry = lead + directory_entry(name, mode, number, position)
-            room -= len(entry)
-            if room < 0:
-                if plus and (number := number_in(entry)):
-                    self.areas.forget(number, 1)
+                packed = lead + directory_entry(name, mode, number, position)
+            if (room := room - len(packed)) < 0:
+                if lead and (given := number_in(packed)):
+                    self.areas.forget(given, 1)
                 break
-            found.append(entry)
+            found.append(packed)
         return b"".join(found)
 
-    def _looked_up(
-        self, place: Place, handle: int, name: bytes, mode: int, number: int, position: int, *, plus: bool
-    ) -> bytes:
+    def _looked_up(self, place: Place, handle: int, entry: Entry, position: int, lead: bytes) -> bytes:
         """Return an entry whose node was looked up; nothing if it is gone since the listing began."""
+        name, mode, number = entry
         try:
             found = place.area.entry(handle, os.fsdecode(name))
-            if found is None and not mode:
-                return b""
         except (AsdffsError, OSError):  # a program that asks for this entry gets the error then
-            found = None
+            return lead + directory_entry(name, mode, number, position)
         if found is None:
-            return (NO_ENTRY if plus else b"") + directory_entry(name, mode, number, position)
+            return lead + directory_entry(name, mode, number, position) if mode else b""
         item, shown = found
-        entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
-        if plus:
-            return self._entry(place, item, shown) + entry
+        packed = directory_entry(name, KINDS[shown.kind], shown.number, position)
+        if lead:
+            return self._entry(place, item, shown) + packed
         if not item.inode and self._loop.alone:  # the kernel does not know it, and no request is about to tell it
             place.area.forget(item)
-        return entry
+        return packed
 
     def releasedir(self, place: Place, header: Header, asked: protocol.Handle) -> Answer:
         """Close a directory."""

@@ -366,7 +366,7 @@ REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
     Opcode.RENAME: Layout(Rename, "Q", names=2),
     Opcode.LINK: Layout(Link, "Q", names=1),
     Opcode.OPEN: Layout(Open, "II"),
-    Opcode.READ: Layout(Read, "QQI20x"),
+    **dict.fromkeys((Opcode.READ, Opcode.READDIR, Opcode.READDIRPLUS), Layout(Read, "QQI20x")),
     Opcode.WRITE: Layout(Write, "QQII16x", rest=True),
     Opcode.STATFS: Layout(Nothing),
     Opcode.RELEASE: Layout(Handle, "Q16x"),
@@ -386,8 +386,6 @@ REQUESTS: Final[dict[Opcode, Layout[Any]]] = {
     Opcode.IOCTL: Layout(Nothing),
     Opcode.BATCH_FORGET: Layout(BatchForget, "I4x", rest=True),
     Opcode.FALLOCATE: Layout(Allocate, "QQQI4x"),
-    Opcode.READDIR: Layout(Read, "QQI20x"),
-    Opcode.READDIRPLUS: Layout(Read, "QQI20x"),
     Opcode.RENAME2: Layout(Rename2, "QI4x", names=2),
 }
 _PAIR: Final = struct.Struct("=QQ")

@@ -241,6 +241,16 @@ def test_a_listing_without_attributes_has_the_same_names_and_numbers(kernel: Ker
         assert len(listed(plain, 0)) > 2
 
 
+def test_a_listing_keeps_nodes_that_another_request_may_be_about_to_tell(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = kernel.node("/arrays")
+    handle, *_ = OPENED.unpack(kernel.ask(Opcode.OPENDIR, node, opening()))
+    monkeypatch.setattr(Loop, "alone", False)
+    kernel.ask(Opcode.READDIR, node, Read(handle, 0, 1 << 16))
+    assert kernel.answerer._areas.inodes.known[node].item.seen
+
+
 def listed(raw: bytes, lead: int) -> list[tuple[bytes, int, int, int]]:
     """The name, number, kind and position of each entry of a listing; ``lead``: bytes before each."""
     found, place = [], 0

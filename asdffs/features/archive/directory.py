@@ -184,7 +184,7 @@ class ArchiveDirectory(Area):
             return self._attributes_of_document(found, number_of_directory(found)), True
         if (link := self._link_of(path)) is not None:
             shown = self._attributes(self._files.status(path[: -len(SUFFIX)]))
-            return shown._replace(size=len(os.fsencode(link))), False
+            return shown._replace(size=len(os.fsencode(link)), number=number_of(shown.number, SUFFIX)), False
         raise NoSuchNameError("no such file in the archive", path=path)
 
     def _attributes(self, found: os.stat_result, *, root: bool = False) -> Attributes:

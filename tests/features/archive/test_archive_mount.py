@@ -121,6 +121,7 @@ def test_inode_numbers_are_unique_and_stay(folder: Path) -> None:
     def numbers(mount: Mounted) -> dict[str, int]:
         return {str(path.relative_to(mount.point)): path.lstat().st_ino for path in mount.point.rglob("*")}
 
+    (folder / "link.asdf").symlink_to("a.asdf")
     with mounted(folder, *QUICK, "-o", "explode=always") as mount:
         for place, *_ in os.walk(mount.point):  # the first listing, which has the numbers without attributes
             listed = {entry.path: entry.inode() for entry in os.scandir(place)}
