@@ -47,7 +47,8 @@ _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 _SOUGHT: Final = ("$ref", "<<", "\\", *sorted(_METADATA))
 #: The most characters of a letter as it is written, escapes and quotes included.
 _ESCAPED: Final = 12
-#: The tape of a tree is kept for metadata if it has so few rows, or if they are one part in this many of it.
+#: Metadata are read late if the tree has at most so many rows, or if at least one in this many rows is theirs: the
+#: tape of the whole tree is kept for them.
 _FEW_ROWS: Final = 1 << 15
 _MUCH: Final = 4
 #: The key of a table that has its columns.

@@ -337,7 +337,7 @@ class FileFolder:
         os.fchmod(_fd(target), status.st_mode & most & 0o7777)
         for name in os.listxattr(_fd(source)) if hasattr(os, "listxattr") else ():
             if name == ACL and not most & stat.S_IROTH:
-                continue  # it names users who may not read what is in the new file
+                continue  # it could let users read the new file who may not
             with contextlib.suppress(PermissionError):  # security.* and trusted.* may need more privileges
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
         os.fchmod(_fd(target), status.st_mode & most & 0o7777)  # an ACL sets it anew

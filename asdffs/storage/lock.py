@@ -113,7 +113,7 @@ _UNNAMED: Final = " (deleted)"
 def is_locked(folder: Folder, name: str) -> bool:
     """Return whether a process may have locked the file ``name``; False also if that is not known.
 
-    To try would be faster, but who wants the lock in that instant would not get it.
+    To take the lock would tell it faster, but would refuse it to another process that wants it at that moment.
     """
     try:
         return bool(_holders(folder.signature(name)))

@@ -133,7 +133,7 @@ def is_usual(name: str) -> bool:
     if not name[:1].isalpha() or not is_text(name) or not name.isprintable():
         return False
     if len(name) < _LONGEST_USUAL:
-        if len(USUAL) >= _MOST_USUAL:  # of keys that come once; those that come again will soon be there again
+        if len(USUAL) >= _MOST_USUAL:  # many come once: forget all, and learn again those that come often
             USUAL.clear()
         USUAL.add(name)
     return True

@@ -59,7 +59,7 @@ def number_of(folder: int, name: str) -> int:
 
 
 def number_on(device: int, inode: int) -> int:
-    """Return the inode number of a file of a disk that is shown as it is, from that on its own device."""
+    """Return the inode number that a mount shows for a file of a disk, given the file's own device and inode."""
     return _OF_VIEWS | ((inode ^ device * _SPREAD) & (_OF_VIEWS - 1))
 
 

@@ -61,9 +61,10 @@ class StackedElements(GatheredElements):
         self._changed = 0
 
     def held(self) -> int:
-        """Return the most bytes to which the files decode: none for missing ones, once for one that is named twice.
+        """Return at most how many bytes the files decode to.
 
-        0 for a remote file: to ask a server for the sizes of thousands of files would take too long.
+        Missing files count for nothing, and a file that is named twice counts once.  0 for a remote file: to ask a
+        server for the sizes of thousands of files would take too long.
         """
         if not is_here(self._file.location):
             return 0
@@ -92,7 +93,7 @@ class StackedElements(GatheredElements):
         return self._changed
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each file that cannot be read, and the reason, which is empty if there is no such file.
+        """Yield the name of each file that cannot be read, and why; the reason is empty if the file does not exist.
 
         Only the headers of the files are read.
         """

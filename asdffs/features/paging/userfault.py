@@ -1,4 +1,4 @@
-"""Calls userfaultfd(2), by which the kernel tells a descriptor that a program touches a page that is not there.
+"""Calls userfaultfd(2): the kernel tells the owner of a descriptor when a program touches a missing page.
 
 Every user may do this with UFFD_USER_MODE_ONLY; a system call on such a page then fails with EFAULT.  Linux 6.6 can
 *poison* a page, so that whoever touches it gets SIGBUS.  The descriptor works in every process that has it; addresses
