@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from asdffs.arrays.branch import Branch
+from asdffs.arrays.units import unit_of
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.locks import await_free
@@ -185,10 +187,14 @@ class FileState:
         embedded = self._transaction.embedded
         return embedded.region(source) if embedded is not None and isinstance(source, str) else None
 
-    def units(self, source: int | str | None) -> Mapping[str, str]:
-        """Return the units that the file around the ASDF file states for such data (``Embedded.units``)."""
-        embedded = self._transaction.embedded
-        return embedded.units(source) if embedded is not None and isinstance(source, str) else {}
+    def units(self, branch: Branch) -> dict[str, str]:
+        """Return the units of an array: those of the tree, else of the file around it (``Embedded.units``).
+
+        That of all elements is at the empty text; those of fields are at their names.
+        """
+        embedded, source = self._transaction.embedded, None if branch.array is None else branch.array.source
+        found = {**embedded.units(source)} if embedded is not None and isinstance(source, str) else {}
+        return found | ({"": unit} if (unit := unit_of(branch)) else {})
 
     def steady_region(self, source: int | str | None) -> Region | None:
         """Return the data as ``region``, but wait while bytes move within the file.
@@ -214,8 +220,7 @@ class FileState:
 
     def requests(self) -> dict[str, Any] | None:
         """Return what the requests of a remote file were so far, as JSON has it; None for a local file."""
-        whole = self._transaction.whole
-        return whole.requests() if isinstance(whole, RemoteFile) else None
+        return whole.requests() if isinstance(whole := self._transaction.whole, RemoteFile) else None
 
     def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:
         """Ask the server of a remote file for ``parts`` of a block at the same time, because reads of them follow.
@@ -309,11 +314,6 @@ class FileState:
             self.mode.note_conflict(_MEANWHILE)
             raise StaleFileError(_MEANWHILE, path=self.path)
         self.read_again()
-
-    @property
-    def conflict(self) -> str:
-        """The reason why nothing is written any more: another program changed the file; empty without a conflict."""
-        return self.mode.conflict
 
     @property
     def is_remote(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -110,32 +111,50 @@ _LONGEST: Final = 200
 _UNNAMED: Final = " (deleted)"
 
 
-def is_locked(folder: Folder, name: str) -> bool:
-    """Return whether a process may have locked the file ``name``; False also if that is not known.
+class LockTable:
+    """The files that processes have locked now, read by a thread: Linux lets the first reader wait for 10 to 20 ms.
 
-    To take the lock would tell it faster, but would refuse it to another process that wants it at that moment.
+    To try the lock would be faster, but would refuse it to another process that wants it at that moment.
     """
-    try:
-        return bool(_holders(folder.signature(name)))
-    except OSError:
-        return False
+
+    def __init__(self) -> None:
+        """Begin to read."""
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            self._lines = _lines()
+
+    def may_have(self, folder: Folder, name: str) -> bool:
+        """Return whether a process may have locked the file ``name``; False also if that is not known."""
+        self._reader.join()
+        try:
+            return bool(_holders(folder.signature(name), self._lines))
+        except OSError:
+            return False
 
 
-def _holders(now: Signature) -> dict[int, bool]:
+def _lines() -> list[str]:
+    with open("/proc/locks") as file:
+        return file.readlines()
+
+
+def _holders(now: Signature, lines: list[str]) -> dict[int, bool]:
     """Return the processes that have locked the file with the signature ``now``; False: perhaps another one.
 
-    btrfs locks files of another device number than it tells.  Raises ``OSError``.
+    ``lines`` are those of /proc/locks.  btrfs locks files of another device number than it tells.
     """
     found: dict[int, bool] = {}
-    with open("/proc/locks") as file:
-        for words in map(str.split, file):
-            if (words[1], words[3]) != ("FLOCK", "WRITE"):
-                continue
-            pid, (major, minor, inode) = int(words[4]), words[5].split(":")
-            device = int(major, 16), int(minor, 16)
-            ours = device == (os.major(now.device), os.minor(now.device))
-            if int(inode) == now.inode and pid > 0 and (ours or device[0] == os.major(now.device) == 0):
-                found[pid] = ours
+    for words in map(str.split, lines):
+        if (words[1], words[3]) != ("FLOCK", "WRITE"):
+            continue
+        pid, (major, minor, inode) = int(words[4]), words[5].split(":")
+        device = int(major, 16), int(minor, 16)
+        ours = device == (os.major(now.device), os.minor(now.device))
+        if int(inode) == now.inode and pid > 0 and (ours or device[0] == os.major(now.device) == 0):
+            found[pid] = ours
     return found
 
 
@@ -143,7 +162,7 @@ def note_of_holder(folder: Folder, name: str) -> dict[str, Any]:
     """Return the note in the journal without a name of the process that has locked the file ``name``, or nothing."""
     with contextlib.suppress(OSError):
         now = folder.signature(name)
-        for pid in _holders(now):
+        for pid in _holders(now, _lines()):
             if os.stat(f"/proc/{pid}").st_uid in (os.geteuid(), now.access.user):
                 for note in _notes(pid):
                     if (note.get("device"), note.get("inode")) == (now.device, now.inode):
@@ -171,7 +190,7 @@ def command_of_holder(folder: Folder, name: str) -> dict[str, Any]:
     Nothing if it is not known.
     """
     try:
-        pid = next(pid for pid, ours in _holders(folder.signature(name)).items() if ours)
+        pid = next(pid for pid, ours in _holders(folder.signature(name), _lines()).items() if ours)
         user = os.stat(f"/proc/{pid}").st_uid
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = os.fsdecode(file.read(_LONGEST)).split("\0")

@@ -63,8 +63,8 @@ class ForeignChanges:
             return True  # a failed change of ours looks foreign, too; recovery deals with it
         if document.busy or self._keeping:
             return False
-        if document.conflict or not self._pending:
-            if foreign is Foreign.CHANGED or (foreign is Foreign.REPLACED and not document.conflict):
+        if document.mode.conflict or not self._pending:
+            if foreign is Foreign.CHANGED or (foreign is Foreign.REPLACED and not document.mode.conflict):
                 self._read_again()
             return True
         self._conflict(foreign)
@@ -82,7 +82,7 @@ class ForeignChanges:
         if in_place and not failures:  # else the spool has the only copy, which the end of the mount tries to keep
             self._read_again()
         kept = "; ".join((*failures, *document.report.conflict)) or "nothing had to be kept"
-        document.report.refuse(AsdffsError(f"{document.conflict} (kept: {kept})", path=document.path))
+        document.report.refuse(AsdffsError(f"{document.mode.conflict} (kept: {kept})", path=document.path))
 
     @property
     def _pending(self) -> bool:
@@ -101,7 +101,7 @@ class ForeignChanges:
             return
         if self._unreadable:
             self._unreadable = False
-            document.report.error = document.conflict
+            document.report.error = document.mode.conflict
         self.renew()
 
     def renew(self) -> None:

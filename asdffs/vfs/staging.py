@@ -161,7 +161,7 @@ class Staging:
     def _check_base(self, text: bytes, base: int) -> None:
         """Raise ``_OutdatedError``, and keep ``text``, if another program changed the file after ``base``."""
         document = self._document
-        if base == document.generation or document.conflict or text == document.tree.text():
+        if base == document.generation or document.mode.conflict or text == document.tree.text():
             return
         error = _OutdatedError(kept=self.drafts.keep(text), path=document.path)
         document.report.refuse(error)

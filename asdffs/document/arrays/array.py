@@ -20,7 +20,6 @@ from asdffs.document.arrays.finding import Location, elements_of, location_of, s
 from asdffs.document.arrays.mapping import mapped, paged
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.selection import Selection, is_packed, packed_runs, select, select_gathered
-from asdffs.document.arrays.units import units_of
 from asdffs.document.block import Block
 from asdffs.document.changes import content
 from asdffs.document.for_programs import serialized
@@ -113,7 +112,7 @@ class Array:
     @serialized
     def units(self) -> Mapping[str, str]:
         """The units that the file states: at ``""`` that of all elements, at its name that of a field of records."""
-        return units_of(self._file, self.branch)
+        return self._file.units(self.branch)
 
     @property
     @serialized

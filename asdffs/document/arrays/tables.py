@@ -24,7 +24,6 @@ from asdffs.arrays.outline import COLUMNS
 from asdffs.document.arrays.elements import Elements
 from asdffs.document.arrays.finding import elements_of
 from asdffs.document.arrays.masks import mask_of
-from asdffs.document.arrays.units import units_of
 from asdffs.document.state import FileState
 from asdffs.storage.backend import read_bytes
 
@@ -124,7 +123,7 @@ def _of_records(file: FileState, branch: Branch) -> Table:
     elements = elements_of(file, branch, rows_first=True)
     rows = Rows(elements, np.dtype(elements.descr), ())
     masked = branch.masked or "mask" in branch.children
-    columns = fields_of(rows.dtype, units=units_of(file, branch))
+    columns = fields_of(rows.dtype, units=file.units(branch))
     return Table([rows], columns, ["the mask of these records"] if masked else [])
 
 
@@ -143,7 +142,7 @@ def _of_columns(file: FileState, branch: Branch, *, masks: bool) -> Table:
             if rows.dtype.names and rows.mask is not None:
                 rows = dataclasses.replace(rows, mask=None)
                 table.left.append(f"the mask of the column {title}")
-            table.columns.extend(_columns(title, rows, units_of(file, data), column, len(table.sources)))
+            table.columns.extend(_columns(title, rows, file.units(data), column, len(table.sources)))
             table.sources.append(rows)
     table.left.extend(f"the column {name}" for name in names.values())
     return table

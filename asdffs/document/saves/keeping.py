@@ -63,7 +63,7 @@ def keep_beside(
     """
     report = document.report
     keeper = Keeper(document, spool, report.tell)
-    for number in report.unkept if document.conflict else document.contents.compressed.dirty:
+    for number in report.unkept if document.mode.conflict else document.contents.compressed.dirty:
         keeper.keep_block(number, document)
     try:
         # after a failure, the shown text is in the file only after a recovery, so a draft equal to it is kept, too

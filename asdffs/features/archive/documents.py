@@ -273,7 +273,7 @@ class OpenDocuments:
         if entry.opened is None:
             return False
         document = entry.opened.vfs.document
-        if document.conflict or document.mode.failure:
+        if document.mode.conflict or document.mode.failure:
             return True
         entry.users += 1
         try:
@@ -281,7 +281,7 @@ class OpenDocuments:
         except CutBlockError:  # the file is finished; the mount's end tells of it
             return True
         except (AsdffsError, OSError) as err:
-            if document.conflict or document.mode.failure:
+            if document.mode.conflict or document.mode.failure:
                 return True
             entry.used = time.monotonic()
             entry.opened.vfs.refuse(err)

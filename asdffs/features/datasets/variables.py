@@ -26,7 +26,6 @@ from asdffs.arrays.placement import check_mask_shape
 from asdffs.arrays.scalars import read_scalars
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.index import key_named
-from asdffs.document.arrays.units import units_of
 from asdffs.document.document import Document
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError, UsageError
@@ -144,7 +143,7 @@ class _Reader:
         return self._found
 
     def _add(self, place: Place) -> None:
-        array, units = self._document.arrays[place.path], units_of(place.file, place.branch)
+        array, units = self._document.arrays[place.path], place.file.units(place.branch)
         steps = tuple(_steps(place)) or (_ROOT,)
         added = []
         for fields, dtype, shape in _fields_of(array.dtype):

@@ -29,7 +29,6 @@ from asdffs.document.arrays.elements import Elements, import_numpy
 from asdffs.document.arrays.finding import elements_of, subjects_of
 from asdffs.document.arrays.masks import mask_of
 from asdffs.document.arrays.tables import table_at
-from asdffs.document.arrays.units import units_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
@@ -235,7 +234,7 @@ class _Units:
             yield from self._images(branch)
 
     def _images(self, branch: Branch) -> Iterator[Unit]:
-        home, unit = home_of(branch), units_of(self._document, branch).get("")
+        home, unit = home_of(branch), self._document.units(branch).get("")
         image = Image(self._elements(branch))
         cards = [_CONFORMS, *image.cards(), _EXTENDS, *image.scaling()]
         units: list[Card] = [("BUNIT", unit, "")] if unit else []
