@@ -20,7 +20,7 @@ from asdffs import interrupts
 from asdffs.errors import LockedError, NameExistsError, Remedy, StorageError
 from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.changed_files import note_changed
-from asdffs.storage.sidecars import create_temporary, temporary_prefix
+from asdffs.storage.sidecars import create_temporary, temporaries
 
 _SUFFIX: Final = ".tmp"
 
@@ -109,8 +109,8 @@ def remove_stale(folder: Folder, name: str) -> None:
 
     Those of a live program are locked, and stay.  Raises ``OSError`` if the folder cannot be read.
     """
-    for found in folder.names():
-        if found.startswith(temporary_prefix(name)) and found.endswith(_SUFFIX):
+    for found in temporaries(name, folder.names()):
+        if found.endswith(_SUFFIX):
             with contextlib.suppress(OSError):
                 backend = folder.open(found, writable=True)
                 if folder.lock(backend):

@@ -28,7 +28,7 @@ from asdffs.storage.sidecars import (
     is_poured,
     journal_name,
     open_payload,
-    temporary_prefix,
+    temporaries,
 )
 from asdffs.storage.unfinished import Position, belongs, finish, locate
 
@@ -164,15 +164,13 @@ def _open_foreign(folder: Folder, name: str, backend: MovableBackend) -> Journal
 
 
 def _remove_temporaries(folder: Folder, name: str, hidden: list[str]) -> None:
-    prefix = temporary_prefix(name)
-    for found in hidden:
-        if found.startswith(prefix):
-            logger.info("removing %s, left by an interrupted change", folder.path(found))
-            try:
-                with contextlib.suppress(FileNotFoundError):  # another name of it, as a payload
-                    folder.remove(found)
-            except PermissionError as err:  # another user owns it, in a sticky directory
-                logger.warning("%s could not be removed: %s", folder.path(found), err.strerror)
+    for found in temporaries(name, hidden):
+        logger.info("removing %s, left by an interrupted change", folder.path(found))
+        try:
+            with contextlib.suppress(FileNotFoundError):  # another name of it, as a payload
+                folder.remove(found)
+        except PermissionError as err:  # another user owns it, in a sticky directory
+            logger.warning("%s could not be removed: %s", folder.path(found), err.strerror)
 
 
 #: A journal that was set aside: what follows the name of the journal.
@@ -196,8 +194,10 @@ class Leftover(NamedTuple):
 def find_leftovers(folder: Folder, backend: MovableBackend) -> list[Leftover]:
     """Return everything that was left beside the file of ``backend``.  Raises ``OSError``."""
     name, journal = backend.name, journal_name(backend.name)
-    beside = (name, journal, temporary_prefix(name))
-    names = sorted(other for other in folder.names() if other.startswith(beside))
+    all_names = folder.names()
+    names = sorted(
+        {*(other for other in all_names if other.startswith((name, journal))), *temporaries(name, all_names)}
+    )
     found = [] if _is_mounted(folder, name) else _unfinished(folder, backend, names)
     found += [
         Leftover(f"{folder.path(other)} is a journal that did not match the file and was set aside", kept=True)
@@ -249,8 +249,7 @@ def _is_there(pid: int) -> bool:
 def _unfinished(folder: Folder, backend: MovableBackend, names: list[str]) -> list[Leftover]:
     found = [
         Leftover(f"{folder.path(other)} is left over from an interrupted change", repairable=True)
-        for other in names
-        if other.startswith(temporary_prefix(backend.name))
+        for other in temporaries(backend.name, names)
     ]
     if journal_name(backend.name) in names:
         found.append(_journal(folder, backend))

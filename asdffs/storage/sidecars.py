@@ -18,7 +18,7 @@ import contextlib
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import UntrustedFileError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Bytes of the longest name that file systems allow.
 _LONGEST: Final = 255
 JOURNAL_SUFFIX: Final = ".asdffs-journal"
+#: What the names of all temporary files begin with.
+_TEMPORARY: Final = ".asdffs-"
 #: The ending of the directory with old bytes of blocks (``old_bytes``), after the name of the file.
 UNDO_SUFFIX: Final = ".undo"
 #: Bytes for the note about the owner at the begin of a journal.
@@ -218,9 +220,16 @@ def is_payload_name(name: str) -> bool:
 
 def temporary_prefix(name: str) -> str:
     """Return the prefix of all temporary files for the file ``name``; short enough for any name."""
-    from hashlib import sha256
+    from hashlib import sha256  # this takes 3 ms, and most starts need none
 
-    return f".asdffs-{sha256(os.fsencode(name)).hexdigest()[:16]}-"
+    return f"{_TEMPORARY}{sha256(os.fsencode(name)).hexdigest()[:16]}-"
+
+
+def temporaries(name: str, names: Iterable[str]) -> list[str]:
+    """Return those of ``names`` that are names of temporary files for the file ``name``."""
+    found = [other for other in names if other.startswith(_TEMPORARY)]
+    prefix = temporary_prefix(name) if found else ""
+    return [other for other in found if other.startswith(prefix)]
 
 
 def create_temporary(folder: Folder, name: str, suffix: str) -> MovableBackend:

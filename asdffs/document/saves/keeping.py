@@ -15,7 +15,6 @@ Existing files are never overwritten.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -314,6 +313,8 @@ def _shortened(name: str) -> str:
     raw = os.fsencode(name)
     if len(raw) <= _LONGEST_STEM:
         return name
+    import hashlib
+
     return os.fsdecode(raw[:_CUT_STEM]) + "-" + hashlib.sha256(raw).hexdigest()[:12]
 
 
