@@ -23,7 +23,9 @@ def main() -> int:
     gc.disable()  # until the command is imported (``cli.main``): imports leave nothing to collect
     from asdffs.cli.main import main as run
 
-    return run()
+    code = run()
+    gc.freeze()  # the interpreter collects garbage several times as it ends; the end of the process frees all of it
+    return code
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ RATES = (
     "random 4 KiB cold, /s",
     "ls -l of 10,000, /s",
 )
-PEERS = ("bindfs", "ratarmount", "mfusepy", "fusepy")
+PEERS = ("bindfs", "ratarmount", "libfuse3", "libfuse2")
 #: What grows -> its label.
 AXES = {"bytes": "bytes in one block", "blocks": "blocks", "arrays": "arrays", "files": "files"}
 STYLES = {

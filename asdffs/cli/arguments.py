@@ -244,14 +244,14 @@ def _summary(name: str) -> str:
 
 
 class _Version(argparse.Action):
-    """The option ``--version``, which looks for the binding only when it is given."""
+    """The option ``--version``, which looks for libfuse only when it is given."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: str | Sequence[Any] | argparse.Namespace | None) -> None:
         """Print the versions of asdffs and libfuse, and exit."""
-        from asdffs.cli.process import wanted_binding
-        from asdffs.mount.binding import describe_binding
+        from asdffs.cli.process import wanted_libfuse
+        from asdffs.mount.libfuse import describe_libfuse
 
-        print(f"asdffs {__version__} ({describe_binding(wanted_binding())})")
+        print(f"asdffs {__version__} ({describe_libfuse(wanted_libfuse())})")
         parser.exit()
 
 

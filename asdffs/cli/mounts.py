@@ -92,7 +92,7 @@ def is_status(status: Any) -> bool:
     if not isinstance(status, dict) or not all(_is_text(status.get(key)) for key in ("file", "report", "log")):
         return False
     pid, progress = status.get("pid"), status.get("progress")
-    optional = (status.get("error") or "", status.get("binding") or "")
+    optional = (status.get("error") or "", status.get("libfuse") or "")
     return (
         _is_count(pid, _LARGEST_PID)
         and isinstance(progress, list)

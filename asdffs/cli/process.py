@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from asdffs import interrupts
 
@@ -37,9 +37,9 @@ def environment_for_programs() -> dict[str, str]:
     return dict(item for item in os.environ.items() if item != _SAFE_PATH)
 
 
-def wanted_binding() -> Any:
-    """Return the FUSE binding that the user asks for with ``ASDFFS_BINDING``; ``auto`` by default."""
-    return os.environ.get("ASDFFS_BINDING") or "auto"
+def wanted_libfuse() -> str:
+    """Return the version of libfuse that the user asks for with ``ASDFFS_LIBFUSE``; ``auto`` by default."""
+    return os.environ.get("ASDFFS_LIBFUSE") or "auto"
 
 
 def open_standard_streams() -> None:

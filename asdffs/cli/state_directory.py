@@ -257,7 +257,7 @@ def _told(document: Document, state: StateDirectory, kept: list[str]) -> Iterato
 
 
 def _recovered(document: Document, spool: str) -> Iterator[str]:
-    if (daf := registry.feature("daf")) is not None:
+    if os.path.isdir(spool) and os.listdir(spool) and (daf := registry.feature("daf")) is not None:
         yield from daf.recover_store(document, spool)
 
 

@@ -25,10 +25,10 @@ from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.history import Places
 from asdffs.errors import MountError
 from asdffs.mount.answering import Answerer
-from asdffs.mount.binding import Binding, Mounted
 from asdffs.mount.counters import Counters
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator, Notifications
+from asdffs.mount.libfuse import Libfuse, Mounted
 from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
@@ -68,7 +68,7 @@ _AGAIN = 0.2
 
 
 class Site(NamedTuple):
-    """Where content is served.  ``mountpoint``: absolute.  ``note``: process, mount point and binding.
+    """Where content is served.  ``mountpoint``: absolute.  ``note``: process, mount point and libfuse.
 
     ``facts``: the same and more, for ``status.json``.  ``counters``: what the mount did.
     """
@@ -171,7 +171,7 @@ def live_facts(content: Content, site: Site) -> dict[str, Any]:
 def serve(
     content: Content,
     site: Site,
-    binding: Binding,
+    libfuse: Libfuse,
     *,
     ready: Callable[[], None],
     leaving: Callable[[], None] = lambda: None,
@@ -193,7 +193,7 @@ def serve(
         content.start()
         watchdogs.append(_watched(site))
         _preload()
-        logger.info("%s is mounted at %s (%s)", content.path, site.mountpoint, binding.name)
+        logger.info("%s is mounted at %s (libfuse %s)", content.path, site.mountpoint, libfuse.version)
 
     def ended() -> None:
         leaving()
@@ -206,8 +206,8 @@ def serve(
 
     operations = Operations(content.areas, site.loop, site.dropper.is_helper, site.passthrough, site.counters)
     users = (0, os.getuid()) if site.options.allow_root else None
-    mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
-    session = _begun(mounted, f"libfuse {binding.libfuse}", passthrough=site.passthrough is not None)
+    mounted = libfuse.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=libfuse.old))
+    session = _begun(mounted, f"libfuse {libfuse.version}", passthrough=site.passthrough is not None)
     site.loop.post(started)
     try:
         site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
@@ -266,9 +266,9 @@ def wait_until_idle(
             return
 
 
-def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Binding, loop: Loop) -> Site:
+def site_of(mountpoint: str, options: MountOptions, places: Places, libfuse: Libfuse, loop: Loop) -> Site:
     """Return the site for content at ``mountpoint``, an absolute path."""
-    note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
+    note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "libfuse": libfuse.version}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     parts = Notifications(loop.forget_attributes), PageDropper()
     passthrough = Passthrough(lambda: loop.device) if options.passthrough else None

@@ -1,6 +1,6 @@
 """The connection with the kernel: receives requests from /dev/fuse, waits for them, and sends answers.
 
-libfuse mounts and unmounts (``binding``), and processes nothing.  The first request is INIT; ``Session`` answers it.
+libfuse mounts and unmounts (``libfuse``), and processes nothing.  The first request is INIT; ``Session`` answers it.
 ``RequestQueue`` waits for requests.  ``Passthrough`` lets the kernel read some files itself.
 
 The daemon must never access its own mount or make the kernel wait for pages or names of it.  A thread that waits for

@@ -46,7 +46,7 @@ class OpenedFile(Protocol):
 class ServedFile:
     """A file that a mount shows.
 
-    ``note``: facts about the mount for other programs: process, mount point, binding.  ``number``: the inode number
+    ``note``: facts about the mount for other programs: process, mount point, libfuse.  ``number``: the inode number
     of its root.  ``later``: check also a small tree only when ``look_at_tree`` is called, unless warnings are errors.
     ``unchecked``: whether that is still to be done.
     """

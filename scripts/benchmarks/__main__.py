@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
     parser.add_argument("--scale", type=int, default=1, help="divide all sizes by this; the targets then mean little")
     parser.add_argument("--touch", type=int, default=4, help="GiB of RAM to touch first (default 4)")
-    parser.add_argument("--binding", action="append", choices=["mfusepy", "fusepy"], help="default: both")
+    parser.add_argument("--library", action="append", choices=["libfuse3", "libfuse2"], help="default: both")
     parser.add_argument("--before", default="", metavar="DIR", help="also measure the asdffs of this other checkout")
     parser.add_argument("--folder", help="where to put the files, up to 40 GB (default: the temporary directory)")
     parser.add_argument("--json", action="store_true", help="print all figures and verdicts as one JSON object")
@@ -69,12 +69,12 @@ def main() -> None:
 
 def _measure(name: str, arguments: argparse.Namespace) -> tuple[Figures, tuple[Target, ...]]:
     section, figures = importlib.import_module(f"benchmarks.{name}"), Figures()
-    bindings = tuple(dict.fromkeys(arguments.binding or ["mfusepy", "fusepy"]))
+    libraries = tuple(dict.fromkeys(arguments.library or ["libfuse3", "libfuse2"]))
     touch_memory(arguments.touch)
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="asdffs-bench-") as folder:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
-        place = Place(Path(folder), arguments.rounds, arguments.scale, bindings, arguments.before)
+        place = Place(Path(folder), arguments.rounds, arguments.scale, libraries, arguments.before)
         section.measure(place, figures)
     return figures, section.TARGETS
 

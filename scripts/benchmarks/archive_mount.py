@@ -36,18 +36,18 @@ def measure_mount(archive: Path, place: Place, figures: Figures) -> None:
         with mounted_by_bindfs(archive, point, "-r"):
             figures.add(FIND, PEER, timed(run, "find", point))
             figures.add(LIST, PEER, timed(run, "ls", "-lR", point))
-        for binding in place.bindings:
+        for library in place.libraries:
             begin = time.perf_counter()
-            with mounted(archive, point, binding):
-                figures.add(READY, binding, time.perf_counter() - begin)
-                figures.add(FIND, binding, timed(run, "find", point))
-                figures.add(LIST, binding, timed(run, "ls", "-lR", point))
-    for binding in place.bindings:
-        with mounted(archive, point, binding) as pid:
+            with mounted(archive, point, library):
+                figures.add(READY, library, time.perf_counter() - begin)
+                figures.add(FIND, library, timed(run, "find", point))
+                figures.add(LIST, library, timed(run, "ls", "-lR", point))
+    for library in place.libraries:
+        with mounted(archive, point, library) as pid:
             files = sorted(archive.rglob("*.asdf"))[:TOUCHED]
             seconds = timed(_touch, point, [file.relative_to(archive) for file in files])
-            figures.add(OPEN, binding, 1000 * seconds / len(files))
-            figures.add(RSS, binding, memory(pid, "VmHWM"))
+            figures.add(OPEN, library, 1000 * seconds / len(files))
+            figures.add(RSS, library, memory(pid, "VmHWM"))
 
 
 def _touch(point: Path, files: list[Path]) -> None:

@@ -24,8 +24,8 @@ START = 0.1
 TARGETS = (
     Target(PACK, "cp -r", most=1.05, plus=START, of=(DAF,)),
     Target(READ, "its block", least=0.9, of=(DAF,)),
-    Target(SMALL, PLAIN, most=8, of=("mfusepy", "fusepy")),
-    Target(OVERWRITE, PLAIN, most=8, of=("mfusepy", "fusepy")),
+    Target(SMALL, PLAIN, most=8, of=("libfuse3", "libfuse2")),
+    Target(OVERWRITE, PLAIN, most=8, of=("libfuse3", "libfuse2")),
 )
 #: Number of small vectors, and how many of them are overwritten in each round.
 VECTORS, OVERWRITTEN = 500, 20
@@ -42,10 +42,10 @@ def measure(place: Place, figures: Figures) -> None:
         if shutil.which("bindfs"):
             with mounted_by_bindfs(small, place.folder / "mnt"):
                 _measure_client(place.folder / "mnt", "bindfs", figures)
-        for binding in place.bindings:
+        for library in place.libraries:
             run(*ASDFFS, "daf", "pack", "--force", small, place.folder / "small.asdf")
-            with mounted(place.folder / "small.asdf", place.folder / "mnt", binding, "--layout", "daf"):
-                _measure_client(place.folder / "mnt", binding, figures)
+            with mounted(place.folder / "small.asdf", place.folder / "mnt", library, "--layout", "daf"):
+                _measure_client(place.folder / "mnt", library, figures)
 
 
 def make_store(root: Path, size: int) -> Path:
@@ -121,7 +121,7 @@ def _measure_packing(folder: Path, figures: Figures) -> None:
 
 def _measure_reading(packed: Path, point: Path, payload: Path, figures: Figures) -> None:
     mib = payload.stat().st_size / PIECE
-    with mounted(packed, point, "mfusepy"):
+    with mounted(packed, point, "libfuse3"):
         block = max((point / "blocks").iterdir(), key=lambda path: path.stat().st_size)
         ways = {"native": payload, "its block": block, DAF: point / "daf/matrices/a/b" / payload.name}
         for name, path in ways.items():

@@ -31,10 +31,10 @@ def measure(place: Place, figures: Figures) -> None:
             figures.add(row, "the codec in memory", size / (1 << 20) / timed(DECODERS[name], stored, size))
             del stored
             figures.add(row, "asdf in memory", size / (1 << 20) / timed(_by_library, file))
-            for binding in place.bindings:
-                with mounted(file, place.folder / "mnt", binding):
+            for library in place.libraries:
+                with mounted(file, place.folder / "mnt", library):
                     block = place.folder / "mnt/blocks/0000.bin"
-                    figures.add(row, binding, size / (1 << 20) / timed(read_all, block))
+                    figures.add(row, library, size / (1 << 20) / timed(read_all, block))
 
 
 def _stored(file: Path) -> bytes:

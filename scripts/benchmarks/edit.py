@@ -20,10 +20,10 @@ def measure(place: Place, figures: Figures) -> None:
     by_library, by_tool = (Path(shutil.copy(file, place.folder / name)) for name in ("library.asdf", "tool.asdf"))
     os.sync()  # otherwise the first edit waits until all of the new file is on the disk
     for number in range(place.rounds):
-        for turn, binding in enumerate(place.bindings):
-            with mounted(file, place.folder / "mnt", binding):
+        for turn, library in enumerate(place.libraries):
+            with mounted(file, place.folder / "mnt", library):
                 tree = place.folder / "mnt/tree.yaml"
-                figures.add(ROW, binding, timed(_sed, tree, number * len(place.bindings) + turn))
+                figures.add(ROW, library, timed(_sed, tree, number * len(place.libraries) + turn))
         os.sync()
         figures.add(ROW, "asdf update()", timed(_update, by_library, number))
         os.sync()

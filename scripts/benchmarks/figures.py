@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """A bound in ``row`` for the medians of the peers ``of``, by default both bindings.
+    """A bound in ``row`` for the medians of the peers ``of``, by default both libraries.
 
     The median must be at least ``least`` times, or at most ``most`` times, that of the peer ``than``, plus ``plus``.
     If ``than`` is empty, the bound is ``plus`` alone.
@@ -21,7 +21,7 @@ class Target:
     least: float | None = None
     most: float | None = None
     plus: float = 0.0
-    of: tuple[str, ...] = ("mfusepy", "fusepy")
+    of: tuple[str, ...] = ("libfuse3", "libfuse2")
 
     def __str__(self) -> str:
         factor, sign = (self.least, "≥") if self.least is not None else (self.most, "≤")

@@ -13,13 +13,13 @@ TARGETS = (Target(IDLE, "", most=0, plus=60), Target(MORE, "", most=0, plus=64))
 
 def measure(place: Place, figures: Figures) -> None:
     size = place.size(10 * 1024)
-    for binding in place.bindings:
+    for library in place.libraries:
         file = make_file(place.folder / "large.asdf", 1, size)
-        with mounted(file, place.folder / "mnt", binding) as pid:
+        with mounted(file, place.folder / "mnt", library) as pid:
             idle = memory(pid, "VmRSS")
             block = place.folder / "mnt/blocks/0000.bin"
             read_all(block)
             write_all(block, size)
-            figures.add(IDLE, binding, idle)
-            figures.add(MORE, binding, memory(pid, "VmHWM") - idle)
+            figures.add(IDLE, library, idle)
+            figures.add(MORE, library, memory(pid, "VmHWM") - idle)
         file.unlink()

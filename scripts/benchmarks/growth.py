@@ -45,7 +45,7 @@ def _measure_on(kind: str, file: Path, place: Place, figures: Figures) -> None:
             seconds = timed(_copy, file, copy)
             copy.unlink()
             os.sync()
-        for name in place.bindings:
+        for name in place.libraries:
             for row in (TREE, BLOCK):
                 figures.add(row.format(kind), "cp", seconds)
             mount = place.folder / "mnt"

@@ -38,8 +38,8 @@ def measure(place: Place, figures: Figures) -> None:
         for row in (MOUNT, SAVE, CHECK):
             figures.add(row, PARSE, rate)
         figures.add(PEAK, "the tree", size / (1 << 20))
-        for binding in place.bindings:
-            _measure_one(file, place.folder / "mnt", binding, size, number, figures)
+        for library in place.libraries:
+            _measure_one(file, place.folder / "mnt", library, size, number, figures)
         figures.add(CHECK, "asdffs", size / 1e6 / timed(run, *ASDFFS, "check", file))
 
 
@@ -62,19 +62,19 @@ def _parse(file: Path) -> None:
         pass
 
 
-def _measure_one(file: Path, point: Path, binding: str, size: int, number: int, figures: Figures) -> None:
+def _measure_one(file: Path, point: Path, library: str, size: int, number: int, figures: Figures) -> None:
     point.mkdir(exist_ok=True)
     begin = time.perf_counter()
-    with mounted(file, point, binding) as pid:
-        figures.add(MOUNT, binding, size / 1e6 / (time.perf_counter() - begin))
+    with mounted(file, point, library) as pid:
+        figures.add(MOUNT, library, size / 1e6 / (time.perf_counter() - begin))
         text = (point / "tree.yaml").read_bytes()
         while json.loads((point / ".asdffs/status.json").read_text())["progress"]:
             time.sleep(0.2)  # a mount reads the tree once after it is ready; wait for that
         with Reader(point / "blocks/0003.bin") as reader:
             seconds = timed(_save, point / "tree.yaml", text.replace(b"value: ", b"value: %d" % number, 1))
-        figures.add(SAVE, binding, size / 1e6 / seconds)
-        figures.add(HELD, binding, reader.longest)
-        figures.add(PEAK, binding, memory(pid, "VmHWM"))
+        figures.add(SAVE, library, size / 1e6 / seconds)
+        figures.add(HELD, library, reader.longest)
+        figures.add(PEAK, library, memory(pid, "VmHWM"))
 
 
 def _save(tree: Path, text: bytes) -> None:

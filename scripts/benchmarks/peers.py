@@ -1,4 +1,4 @@
-"""The measured file systems: the kernel's own, asdffs with each binding, and the other programs."""
+"""The measured file systems: the kernel's own, asdffs with each library, and the other programs."""
 
 from __future__ import annotations
 
@@ -121,35 +121,35 @@ class Ratarmount(_Server):
 
 
 class Asdffs(Peer):
-    """asdffs with one binding: one mount for the large block, and one for the small blocks.
+    """asdffs with one library: one mount for the large block, and one for the small blocks.
 
     ``source``: another checkout of asdffs to run; empty for this one.
     """
 
-    def __init__(self, folder: Path, binding: str, source: str = "") -> None:
-        self.name = f"{binding} before" if source else binding
+    def __init__(self, folder: Path, library: str, source: str = "") -> None:
+        self.name = f"{library} before" if source else library
         super().__init__(folder)
-        self._binding, self._source = binding, source
+        self._library, self._source = library, source
         self._second = folder / f"mnt-{self.name}-small"
         self._second.mkdir()
 
     @contextmanager
     def ready(self) -> Iterator[View]:
-        small = mounted(self.folder / "small.asdf", self._second, self._binding, source=self._source)
-        large = mounted(self.folder / "large.asdf", self.point, self._binding, source=self._source)
+        small = mounted(self.folder / "small.asdf", self._second, self._library, source=self._source)
+        large = mounted(self.folder / "large.asdf", self.point, self._library, source=self._source)
         with large as pid, small:
             yield View(self.point / "blocks/0000.bin", self._second / "blocks", pid, self.point)
 
 
 @contextmanager
-def mounted(file: Path, point: Path, binding: str, *options: str, source: str = "") -> Iterator[int]:
+def mounted(file: Path, point: Path, library: str, *options: str, source: str = "") -> Iterator[int]:
     """Mount an ASDF file inside the block.  The value of the ``with`` statement is the process id of the daemon.
 
     ``source``: another checkout of asdffs to run; empty for this one.
     """
     environment = {"PYTHONPATH": source, "PYTHONSAFEPATH": "1"} if source else {}
     point.mkdir(exist_ok=True)
-    run(*ASDFFS, "mount", "--binding", binding, *options, file, point, **environment)
+    run(*ASDFFS, "mount", "--libfuse", library[-1], *options, file, point, **environment)
     try:
         yield int(json.loads((point / ".asdffs/status.json").read_text())["pid"])
     finally:
@@ -207,7 +207,7 @@ def window_of_block(file: Path) -> tuple[int, int]:
     return start + 6 + int.from_bytes(header[4:6], "big"), int.from_bytes(header[30:38], "big")
 
 
-def peers(folder: Path, bindings: tuple[str, ...], before: str = "") -> list[Peer]:
+def peers(folder: Path, libraries: tuple[str, ...], before: str = "") -> list[Peer]:
     """Return all installed peers.  ``before``: another checkout of asdffs; empty for none."""
     found: list[Peer] = [Native(folder)]
     if program := built_window_server(folder):
@@ -216,5 +216,5 @@ def peers(folder: Path, bindings: tuple[str, ...], before: str = "") -> list[Pee
         found.append(Bindfs(folder))
     if (folder / "plain.tar").exists():
         found.append(Ratarmount(folder))
-    found.extend(Asdffs(folder, name) for name in bindings)
-    return [*found, *(Asdffs(folder, name, before) for name in bindings if before)]
+    found.extend(Asdffs(folder, name) for name in libraries)
+    return [*found, *(Asdffs(folder, name, before) for name in libraries if before)]

@@ -32,7 +32,7 @@ def measure(place: Place, figures: Figures) -> None:
     size = place.size(1024)
     files = {name: make_compressed(place.folder / f"{name}.asdf", size, name) for name in (*SEEKABLE, "zlib")}
     content = place.folder / "content.bin"
-    with mounted(files["lz4"], place.folder / "mnt", place.bindings[0]):
+    with mounted(files["lz4"], place.folder / "mnt", place.libraries[0]):
         shutil.copy(place.folder / "mnt/blocks/0000.bin", content)
     for _ in range(place.rounds):
         for name, file in files.items():
@@ -42,12 +42,12 @@ def measure(place: Place, figures: Figures) -> None:
 
 def _measure_reads(place: Place, figures: Figures, name: str, file: Path) -> None:
     mounts = ("first", "second") if name == "zlib" else ("",)
-    for binding in place.bindings:
+    for library in place.libraries:
         run(*ASDFFS, "cache", "--clear")
         for mount in mounts:
-            figures.add(_row(name, mount), binding, _in_a_mount(place, file, binding, _read_last))
+            figures.add(_row(name, mount), library, _in_a_mount(place, file, library, _read_last))
     for mount in mounts:
-        figures.add(_row(name, mount), WHOLE, _in_a_mount(place, file, place.bindings[0], read_all))
+        figures.add(_row(name, mount), WHOLE, _in_a_mount(place, file, place.libraries[0], read_all))
         if name != NOT_ASDF:
             figures.add(_row(name, mount), "asdf", 1000 * timed(_by_library, file))
 
@@ -58,15 +58,15 @@ def _row(name: str, mount: str) -> str:
 
 def _measure_writes(place: Place, figures: Figures, file: Path, content: Path) -> None:
     row = WRITE.format("lz4")
-    for binding in place.bindings:
-        figures.add(row, binding, _in_a_mount(place, file, binding, _write_few))
+    for library in place.libraries:
+        figures.add(row, library, _in_a_mount(place, file, library, _write_few))
     figures.add(row, ANEW, 1000 * timed(run, *ASDFFS, "block", file, "0", "--replace", content))
     figures.add(row, "asdf", 1000 * timed(_write_by_library, file))
 
 
-def _in_a_mount(place: Place, file: Path, binding: str, work: Callable[[Path], object]) -> float:
+def _in_a_mount(place: Place, file: Path, library: str, work: Callable[[Path], object]) -> float:
     """Return the milliseconds that ``work`` takes in a new mount."""
-    with mounted(file, place.folder / "mnt", binding):
+    with mounted(file, place.folder / "mnt", library):
         return 1000 * timed(work, place.folder / "mnt/blocks/0000.bin")
 
 

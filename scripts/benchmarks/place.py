@@ -21,14 +21,14 @@ BIN = Path(sys.executable).parent
 class Place:
     """The working directory and the settings of a section.
 
-    ``folder``: empty at the start of the section.  ``scale``: divides all sizes.  ``bindings``: those to measure.
+    ``folder``: empty at the start of the section.  ``scale``: divides all sizes.  ``libraries``: those to measure.
     ``before``: another checkout of asdffs to compare with; empty for none.
     """
 
     folder: Path
     rounds: int
     scale: int
-    bindings: tuple[str, ...]
+    libraries: tuple[str, ...]
     before: str = ""
 
     def size(self, mib: int) -> int:

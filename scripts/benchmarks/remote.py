@@ -39,8 +39,8 @@ def sequential(delay: int) -> str:
     return f"read at {delay} ms, MiB/s"
 
 
-def again(binding: str) -> str:
-    return f"read with a warm cache by {binding}, MiB/s"
+def again(library: str) -> str:
+    return f"read with a warm cache by {library}, MiB/s"
 
 
 TARGETS = (
@@ -48,7 +48,7 @@ TARGETS = (
     Target(MOVED, "", most=0, plus=128, of=("asdffs",)),
     Target(CUTOUT, "", most=0, plus=1, of=("asdffs",)),
     *(Target(sequential(delay), OBSTORE, least=0.8) for delay in DELAYS if delay),
-    *(Target(again(binding), LOCAL, least=0.9, of=("asdffs",)) for binding in ("mfusepy", "fusepy")),
+    *(Target(again(library), LOCAL, least=0.9, of=("asdffs",)) for library in ("libfuse3", "libfuse2")),
     Target(GET, FSSPEC, most=0.1, of=("asdffs",)),
     Target(GET_REQUESTS, "", most=0, plus=110, of=("asdffs",)),
 )
@@ -114,14 +114,14 @@ class _Round:
     def _measure_reads(self) -> None:
         mib = _array_size(self._place) / (1 << 20)
         row, local = sequential(self._delay), self._place.folder / "files/large.asdf"
-        for binding in self._place.bindings:
+        for library in self._place.libraries:
             cache = self._cache()
-            with self._mounted(self._url, binding, cache) as point:
-                self._figures.add(row, binding, mib / timed(read_all, point / "blocks/0000.bin"))
-            with self._mounted(self._url, binding, cache) as point:
-                self._figures.add(again(binding), "asdffs", mib / timed(read_all, point / "blocks/0000.bin"))
-            with self._mounted(str(local), binding, cache) as point:
-                self._figures.add(again(binding), LOCAL, mib / timed(read_all, point / "blocks/0000.bin"))
+            with self._mounted(self._url, library, cache) as point:
+                self._figures.add(row, library, mib / timed(read_all, point / "blocks/0000.bin"))
+            with self._mounted(self._url, library, cache) as point:
+                self._figures.add(again(library), "asdffs", mib / timed(read_all, point / "blocks/0000.bin"))
+            with self._mounted(str(local), library, cache) as point:
+                self._figures.add(again(library), LOCAL, mib / timed(read_all, point / "blocks/0000.bin"))
         if shutil.which("rclone"):
             with self._rclone() as point:
                 self._figures.add(row, RCLONE, mib / timed(read_all, point / "large.asdf"))
@@ -142,10 +142,10 @@ class _Round:
         self._figures.add(GET_REQUESTS, FSSPEC, self._count()["requests"])
 
     @contextmanager
-    def _mounted(self, path: str, binding: str, cache: dict[str, str]) -> Iterator[Path]:
+    def _mounted(self, path: str, library: str, cache: dict[str, str]) -> Iterator[Path]:
         point = self._work / "mnt"
         point.mkdir(exist_ok=True)
-        run(*ASDFFS, "mount", path, point, ASDFFS_BINDING=binding, **cache)
+        run(*ASDFFS, "mount", path, point, ASDFFS_LIBFUSE=library[-1], **cache)
         try:
             yield point
         finally:

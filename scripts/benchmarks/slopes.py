@@ -142,7 +142,7 @@ def _spent(*arguments: object) -> Spent:
 def _through_mount(file: Path, work: Callable[[Path], object]) -> Spent:
     """Mount, and do something with the first block; the time is that of both, the memory that of the daemon."""
     point, begin = file.parent / "mnt", time.perf_counter()
-    with mounted(file, point, "mfusepy") as pid:
+    with mounted(file, point, "libfuse3") as pid:
         work(point / "blocks/0000.bin")
         return time.perf_counter() - begin, memory(pid, "VmHWM")
 

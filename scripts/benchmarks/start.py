@@ -14,7 +14,7 @@ from benchmarks.figures import Figures, Target
 from benchmarks.made import make_file
 from benchmarks.place import ASDFFS, BIN, Place, run, timed
 
-MODULES = {"mfusepy": "mfusepy", "fusepy": "fuse"}
+IMPORTS = "import yaml, mfusepy"
 #: Row -> number of blocks, bytes in each.
 FILES = {
     "mount, small tree, s": (0, 0),
@@ -28,9 +28,9 @@ COMMANDS = {"get, s": ("get", "value"), "info, s": ("info",)}
 TARGETS = (
     *(Target(row, "import yaml", most=85 / 40, of=("asdffs",)) for row in COMMANDS),
     *(
-        Target(row, f"imports for {name}", most=1, plus=0.15 if row == MANY else 0.05, of=(name,))
+        Target(row, IMPORTS, most=1, plus=0.15 if row == MANY else 0.05, of=(name,))
         for row in FILES
-        for name in MODULES
+        for name in ("libfuse3", "libfuse2")
     ),
 )
 
@@ -45,9 +45,8 @@ def measure(place: Place, figures: Figures) -> None:
             figures.add(row, "import yaml", timed(_run_alone, [sys.executable, "-c", "import yaml"]))
             figures.add(row, "asdffs", timed(run, BIN / "asdffs", *words, small))
         for row, file in files.items():
-            for name in place.bindings:
-                imports = [sys.executable, "-c", f"import yaml, {MODULES[name]}"]
-                figures.add(row, f"imports for {name}", timed(_run_alone, imports))
+            for name in place.libraries:
+                figures.add(row, IMPORTS, timed(_run_alone, [sys.executable, "-c", IMPORTS]))
                 figures.add(row, name, _mount(file, point, name))
             words = [sys.executable, "-c", f"import asdf; asdf.open({str(file)!r})"]
             figures.add(row, "asdf.open", timed(_run_alone, words))
@@ -58,9 +57,9 @@ def _run_alone(words: list[str]) -> None:
     subprocess.run(words, check=True, env=environment, stderr=subprocess.DEVNULL)
 
 
-def _mount(file: Path, point: Path, binding: str) -> float:
+def _mount(file: Path, point: Path, library: str) -> float:
     def usable() -> None:
-        run(BIN / "asdffs", "mount", "--binding", binding, file, point)
+        run(BIN / "asdffs", "mount", "--libfuse", library[-1], file, point)
         assert "tree.yaml" in os.listdir(point)
 
     try:

@@ -33,9 +33,9 @@ TARGETS = (
     Target(SECOND, "native", least=0.75),
     Target(WRITE.format(1024), C, least=0.65),
     Target(WRITE.format(128), C, least=0.5),
-    *(Target(WRITE_CPU.format(4), BEFORE.format(name), most=0.6, of=(name,)) for name in ("mfusepy", "fusepy")),
+    *(Target(WRITE_CPU.format(4), BEFORE.format(name), most=0.6, of=(name,)) for name in ("libfuse3", "libfuse2")),
     Target(RANDOM, "bindfs", least=1.3),
-    *(Target(RANDOM_CPU, BEFORE.format(name), most=0.7, of=(name,)) for name in ("mfusepy", "fusepy")),
+    *(Target(RANDOM_CPU, BEFORE.format(name), most=0.7, of=(name,)) for name in ("libfuse3", "libfuse2")),
     Target(RANDOM_BY_MANY, "bindfs", least=0.9),
     Target(FIRST_STAT, "bindfs", least=0.7),
     Target(STAT, "bindfs", least=1),
@@ -48,7 +48,7 @@ TARGETS = (
 def measure(place: Place, figures: Figures) -> None:
     size = place.size(1024)
     make_sources(place.folder, size, SMALL)
-    everybody = peers(place.folder, place.bindings, place.before)
+    everybody = peers(place.folder, place.libraries, place.before)
     for number in range(place.rounds):
         for name in ("large.asdf", "plain/large", "plain.tar"):
             if (place.folder / name).exists():

@@ -20,13 +20,13 @@ def measure(place: Place, figures: Figures) -> None:
     point = place.folder / "mnt"
     read_all(place.folder / "large.asdf")
     for _ in range(place.rounds):
-        for binding in place.bindings:
+        for library in place.libraries:
             for row, name in ((BLOCK, "blocks/0000.bin"), (NPY, "arrays/data.npy")):
-                with mounted(place.folder / "large.asdf", point, binding):
-                    figures.add(row, binding, size / (1 << 20) / timed(read_all, point / name))
+                with mounted(place.folder / "large.asdf", point, library):
+                    figures.add(row, library, size / (1 << 20) / timed(read_all, point / name))
             for fits in ("off", "on"):
-                with mounted(place.folder / "small.asdf", point, binding, "-o", f"fits={fits}"):
-                    figures.add(LIST.format(fits), binding, 1 / timed(_list, point / "arrays"))
+                with mounted(place.folder / "small.asdf", point, library, "-o", f"fits={fits}"):
+                    figures.add(LIST.format(fits), library, 1 / timed(_list, point / "arrays"))
 
 
 def _list(folder: Path) -> None:

@@ -15,7 +15,7 @@ from support.mounts import environment_in, lazily_unmount
 from support.samples import odd_file
 
 #: What the standard library has, and what asdffs needs besides.
-MODULES = sorted({*sys.stdlib_module_names, "asdffs", "yaml", "numpy", "lz4", "asdf", "mfusepy", "fuse", "astropy"})
+MODULES = sorted({*sys.stdlib_module_names, "asdffs", "yaml", "numpy", "lz4", "asdf", "astropy"})
 PLANTED = "import os\nopen({log!r}, 'a').write(f'{{__name__}} in {{open(\"/proc/self/cmdline\").read()!r}}\\n')\n"
 COMMANDS = [
     "get value 00.asdf 01.asdf",

@@ -68,7 +68,7 @@ def test_bash() -> None:
     assert bash("") >= set(command_names())
     assert bash("re") == {"recover", "refs", "rename", "repack"}
     assert bash("repack --dr") == {"--drop-unreferenced"}
-    assert bash("mount --binding ") == {"auto", "mfusepy", "fusepy"}
+    assert bash("mount --libfuse ") == {"auto", "3", "2"}
     assert bash("watch --prefer f") == {"file"}
     assert bash("info READ") == {"README.md"}
     assert bash("info scr") == {"scripts"}
@@ -114,7 +114,7 @@ def test_zsh(tmp_path: Path, tree_file: Path) -> None:
         return run("zsh", "-fc", script, env=here).stdout
 
     assert "repack --drop-unreferenced" in zsh("asdffs repack --dr")
-    assert "--binding mfusepy" in zsh("asdffs mount --binding mf")
+    assert "--libfuse auto" in zsh("asdffs mount --libfuse a")
     assert "ro,umask=" in zsh("asdffs mount -o ro,uma")
     assert "x.asdf meta.title" in zsh("asdffs tree x.asdf meta.tit")
     zsh("asdffs tree x.asdf ")

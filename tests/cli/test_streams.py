@@ -70,10 +70,10 @@ def test_mistyped_commands_and_empty_names(file: Path) -> None:
         done = asdffs(*arguments, environment=environment)
         assert done.returncode == 2
         assert done.stderr.endswith(" is empty\n")
-    done = asdffs("mount", file, file.parent, environment={**environment, "ASDFFS_BINDING": "bogus"})
+    done = asdffs("mount", file, file.parent, environment={**environment, "ASDFFS_LIBFUSE": "bogus"})
     assert done.returncode in (2, 6)
     assert "Traceback" not in done.stderr
-    done = asdffs("--version", environment={**environment, "ASDFFS_BINDING": "bogus"})
+    done = asdffs("--version", environment={**environment, "ASDFFS_LIBFUSE": "bogus"})
     assert "not 'bogus'" in done.stdout
 
 

@@ -88,7 +88,7 @@ def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             "asdffs.cli.commands.mount",
             {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"},
         ),
-        ("asdffs.cli.main", {"numpy", "asdf", "rich", "watchdog", "mfusepy", "fuse", "yaml"}),
+        ("asdffs.cli.main", {"numpy", "asdf", "rich", "watchdog", "ctypes", "yaml"}),
         ("asdffs.cli.arguments", {"numpy", "yaml", "asdffs.document", "asdffs.mount", "rich"}),
     ],
 )

@@ -22,9 +22,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.mount,
     pytest.mark.skipif(os.geteuid() != 0, reason="to be root beside another user needs root"),
-    pytest.mark.skipif(
-        os.environ.get("ASDFFS_BINDING") == "fusepy", reason="the mount of the other user needs mfusepy"
-    ),
+    pytest.mark.skipif(os.environ.get("ASDFFS_LIBFUSE") == "2", reason="the mount of the other user needs libfuse 3"),
 ]
 
 USER = 65534

@@ -319,7 +319,7 @@ def test_full_disk_keeps_the_text(tmp_path: Path) -> None:
         check_saved(path, 2)  # room came back, and the end of the mount tried again
 
 
-@pytest.mark.parametrize("call", ["asdffs.mount.binding.Binding", "asdffs.cli.writing.recover_edits"])
+@pytest.mark.parametrize("call", ["asdffs.mount.libfuse.Libfuse", "asdffs.cli.writing.recover_edits"])
 def test_a_signal_while_the_mount_is_made_ends_it(file: Path, call: str) -> None:
     """In the foreground: before anything is mounted, or as soon as it is."""
     point = file.parent / "mnt"

@@ -11,7 +11,6 @@ PACKAGE = Path(__file__).parents[2] / "asdffs"
 #: Modules of the core beside ``cli`` that read the environment, and why it does not come from the command line.
 EXCEPTIONS = {
     "storage/own_files": "programs that open files have no command line, and need the directory of the cache too",
-    "mount/binding": "the bindings themselves read there which libfuse to load",
 }
 #: Names by which the environment is read.
 NAMES = {"environ", "environb", "getenv", "getenvb", "expanduser", "expandvars", "getproxies"}

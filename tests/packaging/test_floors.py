@@ -14,10 +14,8 @@ from support.mounts import run
 ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).with_name("lint-imports")
 DOWN = "Imports go down only; siblings do not see each other"
-FUSE = "Only mount/ knows FUSE"
 PURE = "format/, tree/, arrays/, dialects/ and pictures are pure: they open nothing and wait for nothing"
 FEATURES = "Features do not see each other, but some see remote files"
-FEATURE_FUSE = "Features know FUSE only through mount/"
 ALONE = "tree/ edits YAML, and knows of asdffs only errors and limits"
 CYCLES = "No module imports itself by way of others"
 
@@ -30,8 +28,6 @@ BREAKS = [
     ("vfs/vfs.py", "import asdffs.features.daf.store", DOWN),
     ("errors.py", "import asdffs.scheduling", DOWN),
     ("new_floor.py", "", DOWN),
-    ("vfs/vfs.py", "import mfusepy", FUSE),
-    ("document/for_programs.py", "import fuse", FUSE),
     ("format/layout.py", "import os", PURE),
     ("arrays/sources.py", "import subprocess", PURE),
     ("features/browser/pictures.py", "import os", PURE),
@@ -41,7 +37,6 @@ BREAKS = [
     ("document/for_programs.py", "import asdffs.document.document", CYCLES),
     ("features/daf/store.py", "import asdffs.features.fits.hdus", FEATURES),
     ("features/remote/cache.py", "import asdffs.features.catalog.sqlite", FEATURES),
-    ("features/archive/content.py", "import mfusepy", FEATURE_FUSE),
     ("document/blocks/locks.py", "import asdffs.document.blocks.transaction", CYCLES),
     ("features/daf/loose.py", "if typing.TYPE_CHECKING:\n    import asdffs.features.daf.live", CYCLES),
 ]
@@ -68,7 +63,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_contracts_are_kept(copy: Path) -> None:
-    assert lint(copy) == dict.fromkeys((DOWN, FUSE, FEATURES, FEATURE_FUSE, PURE, ALONE, CYCLES), True)
+    assert lint(copy) == dict.fromkeys((DOWN, FEATURES, PURE, ALONE, CYCLES), True)
 
 
 @pytest.mark.sampled(4)

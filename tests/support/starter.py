@@ -3,7 +3,7 @@
 A helper process imports what the commands import and then forks for each of them: the command has its own process,
 environment, directory and streams, and a mount its own daemon.  What differs from ``python -m asdffs`` is only that
 the modules are there already; tests about the start itself, and all with a PYTHONPATH of their own, do not use it.
-One per run of the tests and per binding.  Users: ``mounts``.
+One per run of the tests and per libfuse.  Users: ``mounts``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _WORD = 1 << 20  # bytes that no request exceeds
-_OWN = ("ASDFFS_BINDING", "PYTHONPATH")  # what the helper has from its start: another value needs another one
+_OWN = ("ASDFFS_LIBFUSE", "PYTHONPATH")  # what the helper has from its start: another value needs another one
 #: Modules whose libraries few commands import, or no command, so that they may not be installed.
 _HEAVY = (
     *("asdffs.__main__", "asdffs.features.asdf_library", "asdffs.features.browser", "asdffs.features.datasets"),
@@ -149,7 +149,7 @@ def _prepare() -> None:
     import asdffs
     from asdffs.cli.arguments import command_names, make_parsers
     from asdffs.errors import AsdffsError
-    from asdffs.mount.binding import load_binding
+    from asdffs.mount.libfuse import load_libfuse
     from asdffs.registry import KINDS, each
 
     make_parsers(command_names(), None)
@@ -161,7 +161,7 @@ def _prepare() -> None:
     for kind in KINDS:
         list(each(kind))
     with contextlib.suppress(AsdffsError):  # the command that is run says it
-        load_binding(os.environ.get("ASDFFS_BINDING") or "auto")
+        load_libfuse(os.environ.get("ASDFFS_LIBFUSE") or "auto")
     gc.collect()
     gc.freeze()
 

@@ -21,12 +21,13 @@ from typing import Final
 from asdffs import __version__, registry
 from asdffs.cli.arguments import add_json
 from asdffs.cli.printing import print_json, say
+from asdffs.cli.process import wanted_libfuse
 from asdffs.cli.results import ExitCode
 from asdffs.cli.state_files import state_home
 from asdffs.codecs.base import id_of
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.errors import MountError
-from asdffs.mount.binding import BindingName, load_binding
+from asdffs.mount.libfuse import load_libfuse
 from asdffs.printable import as_word
 
 SUMMARY: Final = "check your setup and suggest fixes"
@@ -145,32 +146,27 @@ def _has_line(path: str, line: str) -> bool:
         return False
 
 
-def _bindings() -> Iterator[Diagnosis]:
-    advice: dict[BindingName, str] = {
-        "mfusepy": "sudo apt install fuse3",
-        "fusepy": "sudo apt install libfuse2 (only needed where there is no libfuse 3)",
+def _libfuse() -> Iterator[Diagnosis]:
+    advice = {
+        "3": "sudo apt install fuse3",
+        "2": "sudo apt install libfuse2 (only needed where there is no libfuse 3)",
     }
-    found = [_binding(name, what) for name, what in advice.items()]
+    found = [_one_libfuse(version, what) for version, what in advice.items()]
     if all(one.level is not Verdict.OK for one in found):
-        yield Diagnosis(
-            Verdict.PROBLEM, "binding", "there is none that can be used", "install what mfusepy needs, below"
-        )
+        yield Diagnosis(Verdict.PROBLEM, "libfuse", "there is none", advice["3"])
     yield from found
 
 
-def _binding(name: BindingName, advice: str) -> Diagnosis:
-    """Try a binding in a process of its own: mfusepy decides for one libfuse when it is imported."""
-    code = f"from asdffs.mount.binding import describe_binding as d; print(d({name!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    sentence = done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
-    if done.returncode == 0 and sentence.startswith(f"{name} "):
-        return Diagnosis(Verdict.OK, name, sentence.removeprefix(f"{name} "))
-    return Diagnosis(Verdict.MISSING, name, "cannot be used", advice)
+def _one_libfuse(version: str, advice: str) -> Diagnosis:
+    try:
+        return Diagnosis(Verdict.OK, f"libfuse {version}", load_libfuse(version).version)
+    except MountError:
+        return Diagnosis(Verdict.MISSING, f"libfuse {version}", "cannot be loaded", advice)
 
 
 def _mounting() -> Iterator[Diagnosis]:
     try:
-        load_binding(_wanted())
+        load_libfuse(wanted_libfuse())
     except MountError:
         return  # told already
     with tempfile.TemporaryDirectory(prefix="asdffs-doctor-") as folder:
@@ -282,11 +278,4 @@ def _count(path: str) -> int:
         return 0
 
 
-_LOOKS: Final = (_versions, _fuse, _rights, _bindings, _mounting, _extras, _plugins, _system)
-
-
-def _wanted() -> BindingName:
-    from asdffs.cli.process import wanted_binding
-
-    wanted: BindingName = wanted_binding()
-    return wanted
+_LOOKS: Final = (_versions, _fuse, _rights, _libfuse, _mounting, _extras, _plugins, _system)

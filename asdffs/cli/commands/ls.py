@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts(one: LiveMount) -> dict[str, Any]:
-    known = {key: one.status.get(key) for key in ("pid", "binding", "error", "warnings", "progress", "counters")}
+    known = {key: one.status.get(key) for key in ("pid", "libfuse", "error", "warnings", "progress", "counters")}
     known |= {"remote": one.status["remote"]} if "remote" in one.status else {}
     return {
         "file": one.file,

@@ -18,7 +18,7 @@ from asdffs.cli.background import notify, run_in_background
 from asdffs.cli.logs import SYSLOG, check_log, log_to, reopen_logs
 from asdffs.cli.mount_options import parse_options
 from asdffs.cli.printing import say
-from asdffs.cli.process import wanted_binding
+from asdffs.cli.process import wanted_libfuse
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import sentence_of
 from asdffs.cli.state_directory import StateDirectory
@@ -37,8 +37,8 @@ from asdffs.errors import (
     UsageError,
     reason_of,
 )
-from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import FileContent, live_facts, serve, site_of
+from asdffs.mount.libfuse import VERSIONS, Libfuse, load_libfuse
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions
 from asdffs.printable import as_word
@@ -120,7 +120,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="mount options, see below"
     )
-    parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="FUSE binding to use")
+    parser.add_argument("--libfuse", choices=VERSIONS, help="the version of libfuse that mounts")
     add_remote(parser)
 
 
@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = options if archive else downgraded(options, path, arguments.options)
     claim = _claim(mountpoint, arguments.mountpoint)
     state = StateDirectory(options.spool, private=options.read_only)
-    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), state, archive)
+    waiting = _Waiting(path, mountpoint, options, arguments.libfuse or wanted_libfuse(), state, archive)
 
     def work(ready: Callable[[], None]) -> int:
         with interrupts.critical():  # while it serves, signals end the mount
@@ -182,7 +182,7 @@ class _Waiting(NamedTuple):
     path: str
     mountpoint: str
     options: MountOptions
-    binding: Any
+    libfuse: str
     state: StateDirectory
     archive: bool
 
@@ -220,13 +220,13 @@ def _say_mounted(sentence: str, *, quiet: bool) -> None:
 
 def _serve(waiting: _Waiting, ready: Callable[[], None]) -> None:
     """Mount what is waiting, and serve it until it is unmounted."""
-    binding, loop = load_binding(waiting.binding), Loop()
+    libfuse, loop = load_libfuse(waiting.libfuse), Loop()
     opened = _opened_archive if waiting.archive else _opened_file
     try:
-        with opened(waiting, binding, loop) as (content, site):
+        with opened(waiting, libfuse, loop) as (content, site):
             leaving = f"STATUS=finishing {shown_name(waiting.path)}"
             with _metrics(content, site):
-                serve(content, site, binding, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
+                serve(content, site, libfuse, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
     finally:
         remove_unused_states()
 
@@ -244,20 +244,20 @@ def _metrics(content: Any, site: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened_file(waiting: _Waiting, binding: Any, loop: Loop) -> Iterator[tuple[Any, Any]]:
+def _opened_file(waiting: _Waiting, libfuse: Libfuse, loop: Loop) -> Iterator[tuple[Any, Any]]:
     """Open a file, and close it after it was served."""
     opened = open_for_mount(waiting.path, waiting.options, loop, waiting.state)
     try:
         opened.recover_edits()
         interrupts.check()
-        site = site_of(waiting.mountpoint, waiting.options, opened.places, binding, loop)
+        site = site_of(waiting.mountpoint, waiting.options, opened.places, libfuse, loop)
         yield FileContent(opened, site), site
     finally:
         opened.close()
 
 
 @contextlib.contextmanager
-def _opened_archive(waiting: _Waiting, binding: Any, loop: Loop) -> Iterator[tuple[Any, Any]]:
+def _opened_archive(waiting: _Waiting, libfuse: Libfuse, loop: Loop) -> Iterator[tuple[Any, Any]]:
     """Lock a directory against other writing mounts, and give it free after it was served.
 
     Raises ``LockedError``.
@@ -277,7 +277,7 @@ def _opened_archive(waiting: _Waiting, binding: Any, loop: Loop) -> Iterator[tup
             if not options.read_only:
                 state.claim(path, lambda: lock)
             state.begin()
-            site = site_of(waiting.mountpoint, options, state.places, binding, loop)
+            site = site_of(waiting.mountpoint, options, state.places, libfuse, loop)
             archive = registry.needed_feature("archive")
             yield archive.archive_content(path, state.places, open_file, site), site
         finally:

@@ -15,8 +15,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from asdffs.features.daf.format import LOG, NEXT
-
 if TYPE_CHECKING:
     from asdffs.document.document import Document
     from asdffs.features.daf.store import Store
@@ -36,6 +34,8 @@ def open(path: str | os.PathLike[str]) -> Store:  # noqa: A001
 
 def recover_store(document: Document, spool: str) -> Iterator[str]:
     """Replay and commit the log that a killed mount left in ``spool``, if there is one; see ``recovering``."""
+    from asdffs.features.daf.format import LOG, NEXT
+
     if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
         from asdffs.features.daf.recovering import recover_store
 

@@ -68,11 +68,6 @@ class Key(NamedTuple):
         return _SECTION_OF[self.kind], *self.axes, self.name
 
 
-def mentions_store(text: bytes) -> bool:
-    """Return whether the text of a tree may have a store.  Cheap: searches for the key only."""
-    return DAF.encode() in text
-
-
 def place_of(path: str) -> tuple[Key, str] | None:
     """Return the property and the part of the file ``path``; None for a file that FilesDaf does not know."""
     section, *rest = path.split("/")

@@ -25,7 +25,6 @@ from asdffs.features.daf.format import (
     Kind,
     Version,
     build_version,
-    mentions_store,
     parse_descriptor,
     parse_scalar,
     parse_version,
@@ -82,7 +81,7 @@ def _store_node(document: Document, text: bytes) -> ValueNode | None:
 
     Raises ``InvalidTreeError``.
     """
-    if not mentions_store(text):
+    if DAF.encode() not in text:
         return None
     with document.scheduler.waiting():
         root = read_values(text, distinguish_quoted=False).value

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError
-from asdffs.features.daf.format import mentions_store
 from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.views.base import Options
 
@@ -53,10 +52,10 @@ class Daf(LiveDirectory):
         return None if self._live is None else self._live.trouble
 
     def _mentioned(self) -> bool:
-        """Return whether the tree may have a store; the text of each tree is searched once."""
+        """Return whether the tree may have a store; the text of each tree is searched once for its key."""
         version = self._document.tree.version
         if self._looked != version:
-            self._looked, self._found = version, mentions_store(self._document.tree.text())
+            self._looked, self._found = version, self.directory.encode() in self._document.tree.text()
         return self._found
 
     def takes(self, name: str) -> bool:
