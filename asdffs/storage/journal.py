@@ -22,11 +22,10 @@ import logging
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asdffs.errors import LockedError, UntrustedFileError
 from asdffs.storage.backend import Folder, MovableBackend, ReadBackend, ReadFolder
-from asdffs.storage.record import Record, build, parse
 from asdffs.storage.sidecars import (
     NOTE_SIZE,
     check_name_trusted,
@@ -34,6 +33,9 @@ from asdffs.storage.sidecars import (
     is_payload_name,
     journal_name,
 )
+
+if TYPE_CHECKING:
+    from asdffs.storage.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class Journal:
     def write(self, record: Record) -> None:
         """Make ``record`` durable: from here on the change happens.  Raises ``OSError``."""
         self._make_durable()
+        from asdffs.storage.record import build
+
         pieces = build(record)
         mark = _COMMIT_MARK.pack(_MAGIC, *_measured(pieces))
         place = NOTE_SIZE
@@ -214,6 +218,8 @@ def read_record(backend: ReadBackend) -> Record | None:
     body = backend.read_at(NOTE_SIZE + _COMMIT_MARK.size, length)
     if len(body) != length or zlib.crc32(body) != crc:
         return None
+    from asdffs.storage.record import parse  # most journals have no record
+
     try:
         record = parse(body)
     except (ValueError, OverflowError, struct.error):  # the checksum is right, but not of a record

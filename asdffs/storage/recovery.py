@@ -13,13 +13,12 @@ import contextlib
 import logging
 import os
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
 from asdffs.storage.backend import Folder, MovableBackend, ReadBackend
 from asdffs.storage.journal import Journal, read_record, read_trusted
 from asdffs.storage.lock import read_owner
-from asdffs.storage.record import Kind, Record
 from asdffs.storage.sidecars import (
     JOURNAL_SUFFIX,
     PAYLOAD_SUFFIX,
@@ -30,7 +29,9 @@ from asdffs.storage.sidecars import (
     open_payload,
     temporaries,
 )
-from asdffs.storage.unfinished import Position, belongs, finish, locate
+
+if TYPE_CHECKING:
+    from asdffs.storage.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ def _settle(folder: Folder, backend: MovableBackend, journal: Journal) -> str:
     record = journal.pending()
     if record is None:
         return ""
+    from asdffs.storage.unfinished import belongs, finish  # most files have no record
+
     if not belongs(backend, record):
         _check_position(folder, backend, record)
         kept = journal.set_aside()
@@ -113,6 +116,9 @@ def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
 
 def _check_position(folder: Folder, backend: MovableBackend, record: Record) -> None:
     """Raise ``RecoveryError`` if some bytes of the file may have moved, and it is unknown which."""
+    from asdffs.storage.record import Kind
+    from asdffs.storage.unfinished import Position, locate
+
     gap = record.gap
     if gap is None or gap.kind is not Kind.INSERT or backend.signature().inode != record.inode:
         return
@@ -152,6 +158,8 @@ def _open_foreign(folder: Folder, name: str, backend: MovableBackend) -> Journal
     except OSError as err:
         logger.info("%s is ignored: %s", folder.path(name), err.strerror)
         return None
+    from asdffs.storage.unfinished import belongs
+
     try:
         check_trusted(folder, backend.name, sidecar)
         record = read_record(sidecar)
@@ -267,6 +275,8 @@ def _journal(folder: Folder, backend: MovableBackend) -> Leftover:
         return Leftover(
             f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
         )
+    from asdffs.storage.unfinished import belongs
+
     if belongs(backend, found):
         return Leftover(
             f"{path} holds an interrupted change; the file is shown as recovery will leave it", repairable=True

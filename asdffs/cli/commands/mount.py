@@ -25,7 +25,6 @@ from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.state_files import remove_unused_states, state_home
 from asdffs.cli.writing import OpenedFile, open_for_mount
 from asdffs.document.scanning import resolve
-from asdffs.document.schema import check_available
 from asdffs.errors import (
     AsdffsError,
     CutBlockError,
@@ -132,6 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
+        from asdffs.document.schema import check_available
+
         check_available()
     options = options._replace(remote=remote_of(arguments, options.remote))
     path = _path_of(arguments.file)
