@@ -17,7 +17,6 @@ from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
 from asdffs.format.block_header import BlockRules
 from asdffs.format.block_scan import FIRST_PIECE, drive
-from asdffs.format.container import Container, Embedded
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import scan_layout, scan_text_end
 from asdffs.format.text import MAX_HEADER_LINE, Header, parse_header
@@ -29,6 +28,7 @@ from asdffs.storage.urls import SCHEMES, is_remote, local_path, shown_url
 
 if TYPE_CHECKING:
     from asdffs.arrays.scalars import Scalars
+    from asdffs.format.container import Container, Embedded
     from asdffs.storage.urls import RemoteOptions
 
 #: Bytes by which the format of a file is known.

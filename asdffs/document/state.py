@@ -29,7 +29,6 @@ from asdffs.document.outlines import ElementCache, Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError
-from asdffs.format.container import Embedded, Region
 from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler, SingleThread
@@ -41,6 +40,7 @@ from asdffs.storage.urls import is_remote
 if TYPE_CHECKING:  # who only reads refuses no tree
     from asdffs.document.blocks.keeping import Keeper
     from asdffs.document.tree_fit import TreeFit
+    from asdffs.format.container import Embedded, Region
     from asdffs.storage.urls import RemoteOptions
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from asdffs.errors import MissingValueError
 from asdffs.tree.locating import Location, both_places, locate, missing
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.tape import Tape
-from asdffs.tree.values import Nodes, ValueNode
+from asdffs.tree.values import Nodes, ValueNode, datatype_text
 
 if TYPE_CHECKING:
     from asdffs.tree.conditions import Condition
@@ -196,13 +196,6 @@ def _array(value: dict[str, ValueNode]) -> str:
     sizes = [item.text for item in shape.value] if shape and isinstance(shape.value, list) else []
     kind = "array" if datatype is None else datatype.text or datatype_text(plain(datatype))
     return f"{kind} [{', '.join(sizes)}]" + (f", block {source.text}" if source and source.text else "")
-
-
-def datatype_text(datatype: Any) -> str:
-    """Return a datatype of the tree on few characters: ``float32``, ``ucs4[8]``, or ``record`` for fields."""
-    if isinstance(datatype, (list, tuple)) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
-        return f"{datatype[0]}[{datatype[1]}]"
-    return datatype if isinstance(datatype, str) else "record"
 
 
 def _count(number: int, what: str) -> str:

@@ -366,3 +366,10 @@ def _text(tape: Tape, row: int) -> str:
     row = tape.target(row)
     value = scalar_value(tape, row) if tape.kind[row] == SCALAR else None
     return value if isinstance(value, str) else ""
+
+
+def datatype_text(datatype: Any) -> str:
+    """Return a datatype of the tree on few characters: ``float32``, ``ucs4[8]``, or ``record`` for fields."""
+    if isinstance(datatype, (list, tuple)) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
+        return f"{datatype[0]}[{datatype[1]}]"
+    return datatype if isinstance(datatype, str) else "record"

@@ -112,7 +112,7 @@ def _table_shape(table: dict[str, Any]) -> str:
 
 
 def _array_cells(array: dict[str, Any], facts: dict[str, Any]) -> list[str]:
-    from asdffs.tree.lookups import datatype_text
+    from asdffs.tree.values import datatype_text
 
     shape, source, blocks = array["shape"], array["source"], facts["blocks"]
     lengths = " x ".join(map(str, shape)) if shape else "scalar" if shape == () else "?"

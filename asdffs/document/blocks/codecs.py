@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.codecs.base import Chaining, Codec, Encoding, Source, Varied, id_of, name_of
-from asdffs.codecs.seeking import Seeker
 from asdffs.document.blocks.table import BlockTable
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
 from asdffs.format.block_header import BlockHeader, HeaderForm
@@ -24,6 +23,8 @@ from asdffs.scheduling import CHUNK, Scheduler
 
 if TYPE_CHECKING:
     import hashlib
+
+    from asdffs.codecs.seeking import Seeker
 
 _SHOWN: Final = 60
 

@@ -19,9 +19,9 @@ from asdffs.features.browser.session import Session
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.urls import is_remote
-from asdffs.tree.lookups import Values, datatype_text, find_value, is_array, plain, short, walk
+from asdffs.tree.lookups import Values, find_value, is_array, plain, short, walk
 from asdffs.tree.paths import Path, format_path, name_of, parse_path
-from asdffs.tree.values import ValueNode
+from asdffs.tree.values import ValueNode, datatype_text
 from asdffs.views.formats.base import ArrayFile, ArrayFormat
 
 #: The most children and matches in one answer, and characters of one value.

@@ -17,9 +17,9 @@ from asdffs.arrays.branch import is_table, upwards
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError
 from asdffs.features.browser.session import Session
-from asdffs.tree.lookups import Values, datatype_text, find_value, short
+from asdffs.tree.lookups import Values, find_value, short
 from asdffs.tree.paths import Path, format_path, name_of
-from asdffs.tree.values import ValueNode
+from asdffs.tree.values import ValueNode, datatype_text
 
 #: Keyword -> what the page calls it, in the order of the page.
 _LABELS: Final[Mapping[str, str]] = {
