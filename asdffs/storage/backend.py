@@ -226,9 +226,6 @@ class Folder(ReadFolder, Protocol):
     def copy_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy bytes between files in the fastest way; holes stay holes."""
 
-    def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
-        """Return whether ``clone_range`` works between these files.  ``target`` is empty before and after."""
-
     def clone_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Make ``target`` share ``length`` bytes of ``source`` (0: up to its end).
 

@@ -72,20 +72,12 @@ class Stretch(NamedTuple):
 
 
 def misplaced(stretch: Stretch, target: WriteBackend, to: int) -> int:
-    """Return by how many bytes ``stretch`` must move on from ``to`` in ``target`` to be shared.
+    """Return by how many bytes ``stretch`` must move on from ``to`` in ``target`` to be shared, or copied by pages.
 
-    0 if it is too small to be shared.
+    0 if it is too small for that.
     """
     unit = target.unit()
     return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
-
-
-def probe_name(name: str) -> str:
-    """Return the name of a probe file for the temporary file ``name``.
-
-    Cleaning up after a crash finds both by the same prefix.
-    """
-    return f"{name.removesuffix('.tmp')}-probe.tmp"
 
 
 def transfer(folder: Folder, stretch: Stretch, target: WriteBackend, to: int, step: Callable[[int], object]) -> None:

@@ -296,18 +296,6 @@ class FileFolder:
         target.truncate(max(target.size(), to + length))
         copy_data(_fd(source), start, _fd(target), to, length)
 
-    def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
-        """Return whether cloning one block works.  Raises ``OSError`` if ``target`` cannot be emptied again."""
-        unit = target.unit()
-        if source.size() < unit or not isinstance(source, FileBackend):
-            return False
-        try:
-            linux_calls.clone_range(_fd(source), 0, _fd(target), 0, unit)
-        except OSError:
-            return False
-        target.truncate(0)
-        return True
-
     def clone_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Call FICLONERANGE; raises ``OSError``."""
         if not isinstance(source, FileBackend):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from asdffs.document.arrays.index import find_unshown
@@ -20,55 +20,57 @@ from asdffs.views.base import Options, RenderedFile, View, ViewDirectory, ViewFi
 
 
 class StatusFile(RenderedFile):
-    """``status.json``: the state of the document and of the mount."""
+    """``status.json``: the state that ``look()`` returns; docs/semantics.md lists its keys."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, look: Callable[[], dict[str, Any]]) -> None:
+        self._look = look
 
     def render(self) -> bytes:
-        """Return one JSON object; docs/semantics.md lists its keys."""
-        return status_text(self._facts())
+        """Return one JSON object."""
+        return status_text(self._look())
 
     def steady(self) -> bytes:
         """Return all but the counters."""
-        return status_text({**self._facts(), "counters": {}})
+        return status_text({**self._look(), "counters": {}})
 
-    def _facts(self) -> dict[str, Any]:
-        document, report = self._document, self._document.report
-        status: dict[str, Any] = {
-            "file": document.path,
-            "writable": document.writable,
-            "size": document.layout.size,
-            "blocks": len(document.blocks),
-            "tree_size": document.tree.size,
-            "padding": len(document.layout.padding),
-            "index": document.layout.index is not None,
-            "growth": document.growth,
-            "progress": report.progress.facts(),
-            "draft": report.draft,
-            "conflict": report.conflict,
-            "error": report.error,
-            "warnings": report.warnings if report.checked else None,
-            "failures": report.failures,
-            "recovery": report.recovery,
-            "undo": None if document.contents.keeper is None else document.contents.keeper.facts(),
-            **report.mount(),
-        }
-        requests = document.requests()
-        if requests is not None:
-            status["remote"] = requests
-        return status
+
+def _facts(document: Document) -> dict[str, Any]:
+    """Return the state of a document and of its mount."""
+    report = document.report
+    status: dict[str, Any] = {
+        "file": document.path,
+        "writable": document.writable,
+        "size": document.layout.size,
+        "blocks": len(document.blocks),
+        "tree_size": document.tree.size,
+        "padding": len(document.layout.padding),
+        "index": document.layout.index is not None,
+        "growth": document.growth,
+        "progress": report.progress.facts(),
+        "draft": report.draft,
+        "conflict": report.conflict,
+        "error": report.error,
+        "warnings": report.warnings if report.checked else None,
+        "failures": report.failures,
+        "recovery": report.recovery,
+        "undo": None if document.contents.keeper is None else document.contents.keeper.facts(),
+        **report.mount(),
+    }
+    requests = document.requests()
+    if requests is not None:
+        status["remote"] = requests
+    return status
 
 
 class ErrorFile(RenderedFile):
-    """``error``: why the last save was refused."""
+    """``error``: the sentence of the last refusal, which ``look()`` returns, or nothing."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, look: Callable[[], str]) -> None:
+        self._look = look
 
     def render(self) -> bytes:
-        """Return the sentence of the last refusal, or nothing."""
-        error = self._document.report.error
+        """Return the sentence in a line."""
+        error = self._look()
         return os.fsencode(f"{error}\n") if error else b""
 
 
@@ -145,8 +147,8 @@ class Status(View):
 
     def __init__(self, document: Document, options: Options | None = None) -> None:
         self._children: dict[str, ViewFile | ViewDirectory] = {
-            "status.json": StatusFile(document),
-            "error": ErrorFile(document),
+            "status.json": StatusFile(lambda: _facts(document)),
+            "error": ErrorFile(lambda: document.report.error),
             "committed.yaml": CommittedTree(document),
             "arrays.json": UnshownArrays(document),
             "rejected": _KeptFiles(document.report.rejected),

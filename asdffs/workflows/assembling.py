@@ -2,12 +2,13 @@
 
 The stored bytes of a block come from another file and do not pass through Python.  If the file system can, they are
 shared (reflinks), else the kernel copies them.  Sharing needs the same alignment to file-system blocks as in the
-source, which padding after the tree and slack in the block before provide.  For one thread.
+source, and copying is quicker with it; padding after the tree and slack in the block before provide it.  For one
+thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from asdffs.format.block_header import BlockHeader, build_block_header
@@ -29,7 +30,7 @@ class RoomPolicy(NamedTuple):
     """The padding after the tree, and the alignment of blocks.
 
     ``padding``: the policy for the padding; None: no padding.  If it is none at all, blocks are not moved apart for
-    sharing, either.  ``align``: the content of a block begins at a multiple
+    copying, either.  ``align``: the content of a block begins at a multiple
     of this many bytes; 0: anywhere.  ``least``: contents of fewer bytes begin anywhere.
     """
 
@@ -42,8 +43,8 @@ class Assembly:
     """One new file.  Call ``add`` for each block in order, then ``finish``.  Both raise ``OSError``.
 
     ``backend``: the empty new file, in ``folder``.  ``text``: header, comments and tree.  ``filler``: the byte of the
-    padding.  ``clones``: whether the file system can share bytes with the files of most blocks.  ``indexed``: whether
-    a block index may follow.  ``step(bytes)`` is called with the number of bytes after each step.
+    padding.  ``indexed``: whether a block index may follow.  ``step(bytes)`` is called with the number of bytes after
+    each step.
     """
 
     def __init__(
@@ -54,7 +55,6 @@ class Assembly:
         *,
         room: RoomPolicy,
         filler: bytes,
-        clones: bool,
         indexed: bool,
         step: Callable[[int], object],
     ) -> None:
@@ -66,7 +66,6 @@ class Assembly:
         self._newline = b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
         text = complete_last_line(text)
         self._has_tree = ends_with_tree(text)
-        self._clones = clones
         self._indexed = indexed
         self._is_tight = room.padding is not None and room.padding.none
         self._offsets: list[int] = []
@@ -112,7 +111,7 @@ class Assembly:
         """Return by how many bytes the content should begin behind ``start``."""
         if self._room.align and stored.length >= self._room.least:
             return -start % self._room.align
-        return misplaced(stored, self._backend, start) if self._clones and not self._is_tight else 0
+        return 0 if self._is_tight else misplaced(stored, self._backend, start)
 
     def _make_room(self, size: int) -> None:
         """Move the end by ``size`` bytes: with slack in the block before, or with padding after the tree."""
@@ -127,19 +126,3 @@ class Assembly:
 
     def _put(self, offset: int, header: BlockHeader) -> None:
         self._backend.write_at(offset, build_block_header(header))
-
-
-def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
-    """Return whether new files in ``folder`` can share the bytes of ``stretches``; tries it with the largest.
-
-    ``probe``: the name of a temporary file that is created and removed for the check.
-    """
-    largest = max(stretches, key=lambda stretch: stretch.length, default=None)
-    if largest is None:
-        return False
-    backend = folder.open(probe, writable=True, create=True)
-    try:
-        return folder.can_clone(largest.backend, backend)
-    finally:
-        backend.close()
-        folder.remove(probe)

@@ -40,7 +40,6 @@ from asdffs.storage.copying import Stretch, misplaced, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.sidecars import temporary_prefix
-from asdffs.workflows.assembling import can_share
 from asdffs.workflows.exploded_names import block_file_name
 from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
 from asdffs.workflows.references import find_externals
@@ -199,9 +198,6 @@ class _Temporaries:
 
     def write_blocks(self, files: list[tuple[ExplodedPart, Stretch]], step: Callable[[int], object]) -> None:
         """Write the block files, several at a time: the threads only wait while the kernel copies."""
-        probe = f"{temporary_prefix(self._purpose)}probe{_SUFFIX}"
-        clones = can_share(self.folder, probe, [stretch for _, stretch in files])
-
         stopped = threading.Event()
 
         def go_on(count: int) -> None:
@@ -210,7 +206,7 @@ class _Temporaries:
             step(count)
 
         def fill(file: ExplodedPart, stretch: Stretch, new: WriteBackend) -> None:
-            prefix = _placed(file, stretch, new).prefix if clones else file.prefix
+            prefix = _placed(file, stretch, new).prefix
             new.write_at(0, prefix)
             transfer(self.folder, stretch, new, len(prefix), go_on)
 
@@ -268,6 +264,6 @@ class _Temporaries:
 
 
 def _placed(file: ExplodedPart, stretch: Stretch, new: WriteBackend) -> ExplodedPart:
-    """Return ``file`` with its content moved so that the file system can share the bytes of ``stretch``."""
+    """Return ``file`` with its content moved so that the bytes of ``stretch`` can be shared, or copied by pages."""
     gap = misplaced(stretch, new, len(file.prefix))
     return file.moved(gap + new.unit() if gap == 1 else gap)  # a comment has at least 2 bytes

@@ -29,8 +29,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.storage.backend import Folder, Signature, WriteBackend
 from asdffs.storage.beneath import is_below
-from asdffs.storage.copying import probe_name
-from asdffs.workflows.assembling import Assembly, Part, RoomPolicy, can_share
+from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploded_files import is_block_file, numbered
 
 
@@ -71,14 +70,12 @@ class ExplodedForm:
         """
         total = sum(piece.length for piece in self.pieces)
         with progress.over("imploding", total) as step:
-            clones = self._clones(folder, probe_name(backend.name))
             new = Assembly(
                 folder,
                 backend,
                 self.text,
                 room=room,
                 filler=b" ",
-                clones=clones,
                 indexed=self.dialect.indexed,
                 step=step,
             )
@@ -87,13 +84,6 @@ class ExplodedForm:
                     new.add(_part(piece, document, last=number + 1 == len(self.pieces)))
                     _check_same(piece, document)
             new.finish()
-
-    def _clones(self, folder: Folder, name: str) -> bool:
-        largest = max(self.pieces, key=lambda piece: piece.length, default=None)
-        if largest is None:
-            return False
-        with closing(open_document(largest.path, writable=False)) as document:
-            return can_share(folder, name, [document.contents.stored_stretch(largest.number)])
 
 
 def read_exploded(

@@ -32,8 +32,8 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import Folder, WriteBackend
-from asdffs.storage.copying import Stretch, probe_name
-from asdffs.workflows.assembling import Assembly, Part, RoomPolicy, can_share
+from asdffs.storage.copying import Stretch
+from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploding import moved_source
 
 #: Blocks with fewer bytes come first, and are not compressed: a request costs more than they do.
@@ -198,9 +198,7 @@ class Repacking:
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.
         """
         with self._workers.resumed():
-            stretches = [self._document.contents.stored_stretch(n) for n in self.kept if n not in self._encoded]
             total = sum(self._document.contents.stored_stretch(number).length for number in self.kept)
-        clones = can_share(folder, probe_name(backend.name), stretches)
         room, progress = self._options.room, self._document.report.progress
         with progress.over("repacking", total) as step:
             new = Assembly(
@@ -209,7 +207,6 @@ class Repacking:
                 self._text,
                 room=room,
                 filler=self._filler,
-                clones=clones,
                 indexed=self._indexed(),
                 step=step,
             )

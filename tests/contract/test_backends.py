@@ -347,16 +347,16 @@ def test_a_new_name_is_placed_once(make: Make) -> None:
     second.close()
 
 
-def test_whether_files_can_be_cloned_is_found_by_trying(make: Make) -> None:
-    folder = make({"a": bytes(range(256)) * 256, "tiny": b"x"})
-    source, tiny = (folder.open(name, writable=False) for name in ("a", "tiny"))
+def test_files_can_be_cloned(make: Make) -> None:
+    folder = make({"a": bytes(range(256)) * 256})
+    source = folder.open("a", writable=False)
     target = folder.open("new", writable=True, create=True)
-    assert folder.can_clone(source, target) == supports(folder, "clone")
-    assert not folder.can_clone(tiny, target)
-    assert target.size() == 0
     if supports(folder, "clone"):
         unit = target.unit()
         folder.clone_range(source, unit, target, 2 * unit, unit)
         assert target.read_at(2 * unit, unit) == source.read_at(unit, unit)
-    for backend in (source, tiny, target):
+    else:
+        with pytest.raises(OSError):  # noqa: PT011  # each file system has its own errno
+            folder.clone_range(source, 0, target, 0, target.unit())
+    for backend in (source, target):
         backend.close()

@@ -284,10 +284,6 @@ class MemoryFolder:
         """Copy bytes."""
         target.write_at(to, source.read_at(start, length))
 
-    def can_clone(self, source: ReadBackend, target: WriteBackend) -> bool:
-        """Return whether the folder supports clones and the file is large enough."""
-        return "clone" in self.features and source.size() >= UNIT
-
     def clone_range(self, source: ReadBackend, start: int, target: WriteBackend, to: int, length: int) -> None:
         """Copy bytes; raises ``OSError`` in the cases in which a real clone does."""
         stop = start + length if length else source.size()

@@ -7,11 +7,10 @@ one of a file has, as far as they have a meaning for a directory, and ``document
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from asdffs.document.report import Outcome, status_text
+from asdffs.document.report import Outcome
 from asdffs.document.saves.history import Places
 from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.features.archive.documents import OpenDocuments
@@ -22,39 +21,14 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.served_file import OpenedFile, ServedFile
 from asdffs.vfs.vfs import Vfs
-from asdffs.views.base import RenderedFile, ViewDirectory, ViewFile
+from asdffs.views.base import ViewDirectory, ViewFile
+from asdffs.views.status import ErrorFile, StatusFile
 
 _OFF: Final = {"passthrough": "off"}
 
 
 #: So many documents are told of: commands read one MiB of ``status.json``.
 _MOST: Final = 1000
-
-
-class _StatusFile(RenderedFile):
-    """``status.json``, with the facts that ``look()`` returns."""
-
-    def __init__(self, look: Callable[[], dict[str, Any]]) -> None:
-        self._look = look
-
-    def render(self) -> bytes:
-        """See ``RenderedFile``."""
-        return status_text(self._look())
-
-    def steady(self) -> bytes:
-        """Return all but the counters."""
-        return status_text({**self._look(), "counters": {}})
-
-
-class _ErrorFile(RenderedFile):
-    """``error``: the last refusal."""
-
-    def __init__(self, documents: OpenDocuments) -> None:
-        self._documents = documents
-
-    def render(self) -> bytes:
-        """See ``RenderedFile``."""
-        return os.fsencode(f"{self._documents.error}\n" if self._documents.error else "")
 
 
 class ArchiveStatus(ViewDirectory):
@@ -64,8 +38,8 @@ class ArchiveStatus(ViewDirectory):
         self._documents = documents
         self._facts = facts
         self._children: dict[str, ViewFile | ViewDirectory] = {
-            "status.json": _StatusFile(self._status),
-            "error": _ErrorFile(documents),
+            "status.json": StatusFile(self._status),
+            "error": ErrorFile(lambda: documents.error),
         }
 
     def names(self) -> Iterator[str]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from asdffs.arrays.branch import Branch, is_table
 from asdffs.arrays.outline import COLUMNS
 from asdffs.document.arrays.array import Array
 from asdffs.document.document import Document
+from asdffs.document.state import FileState
 from asdffs.errors import UsageError
 from asdffs.tree.paths import Path, name_of, parse_path
 
@@ -34,6 +36,25 @@ def find_array(document: Document, text: str) -> tuple[Array, str, tuple[Any, ..
         return None
     found = _named(document, parts[1])
     return None if found is None else (*found, _parse_index(parts[2]))
+
+
+def find_table(
+    document: Document, text: str, found: tuple[Array, str, tuple[Any, ...]] | None
+) -> tuple[FileState, Branch] | None:
+    """Return the table, or the array of records, that ``text`` means as a whole, and its file; None without one.
+
+    ``found``: what ``find_array`` returned for ``text``.
+    """
+    if found is not None:
+        array, _, index = found
+        branch = array.branch
+        records = branch.array is not None and branch.array.has_records and not index
+        return (array.file, branch) if records else None
+    try:
+        branch = document.outlines.branch(parse_path(text))
+    except (KeyError, UsageError):
+        return None
+    return (document, branch) if is_table(branch) else None
 
 
 def _named(document: Document, text: str) -> tuple[Array, str] | None:

@@ -12,16 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from asdffs.arrays.branch import Branch, is_table
 from asdffs.document.arrays.tables import Column, Rows, Table, table_at
-from asdffs.document.state import FileState
+from asdffs.document.document import Document
 from asdffs.errors import MissingValueError, UsageError
 from asdffs.features.browser.cells import for_people
-from asdffs.features.browser.naming import find_array
+from asdffs.features.browser.naming import find_array, find_table
 from asdffs.features.browser.session import Session
 from asdffs.tree.comparing import MISSING
 from asdffs.tree.conditions import parse_condition
-from asdffs.tree.paths import Path, format_path, parse_path
+from asdffs.tree.paths import Path, format_path
 
 #: The largest column that is read whole, in bytes.
 LARGEST: Final = 256 << 20
@@ -89,12 +88,12 @@ class TableRows:
                 found.append(values[chosen])
         return np.stack(found)
 
-    def _table(self, document: FileState, path: str) -> tuple[Table, int]:
+    def _table(self, document: Document, path: str) -> tuple[Table, int]:
         """Return a table and its number of rows.  Raises ``MissingValueError`` if it is none."""
-        branch = self._branch(document, path)
-        if branch is None:
+        place = find_table(document, path, find_array(document, path))
+        if place is None:
             raise MissingValueError(f"{path}: there is no such table")
-        table = table_at(document, branch)
+        table = table_at(*place)
         return table, min((rows.count for rows in table.sources), default=0)
 
     @staticmethod
@@ -103,16 +102,6 @@ class TableRows:
         if total > LARGEST // 8:
             raise UsageError(f"the table has {total:,} rows, too many to sort, choose or draw")
         return np.arange(total, dtype="u4")
-
-    def _branch(self, document: Any, path: str) -> Branch | None:
-        found = find_array(document, path)
-        if found is not None and not found[2]:
-            array = found[0]
-            return array.branch if array.dtype.names else None
-        branch = document.outlines.outline().root
-        for step in parse_path(path):
-            branch = None if branch is None else branch.children.get(step)
-        return branch if branch is not None and is_table(branch) else None
 
     @staticmethod
     def _cells(table: Table, column: Column, numbers: Sequence[int]) -> list[str]:

@@ -68,12 +68,6 @@ class Catalog:
         """The patterns of files that are left out."""
         return [one for (one,) in self._sql.execute("SELECT CAST(pattern AS TEXT) FROM excluded ORDER BY 1")]
 
-    def identities(self, paths: Iterable[bytes]) -> dict[bytes, str]:
-        """Return the identity of each file of ``paths`` that is in the catalogue."""
-        query = f"SELECT {_IDENTITY} FROM files WHERE path = ?"
-        found = ((path, self._sql.execute(query, (path,)).fetchone()) for path in paths)
-        return {path: row[0] for path, row in found if row is not None}
-
     def footprints(self, cells: Iterable[tuple[int, int]]) -> dict[int, dict[int, str]]:
         """Return the footprints that have a cell in one of the ranges ``cells``: by chunk and place of the file."""
         self._sql.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (first INTEGER, last INTEGER)")

@@ -139,10 +139,11 @@ def changed_since(catalog: Catalog, roots: Sequence[bytes]) -> list[bytes]:
     starts = tuple(os.path.join(root, b"") for root in roots)
     inside = [path for path in changed_files() if not roots or path in roots or path.startswith(starts)]
     found = []
-    for path, identity in catalog.identities(inside).items():
-        with contextlib.suppress(OSError):
-            if identity_of(os.stat(path)) != identity:
-                found.append(path)
+    for one in inside:
+        for path, identity in catalog.known(one).items():
+            with contextlib.suppress(OSError):
+                if identity_of(os.stat(path)) != identity:
+                    found.append(path)
     return found
 
 
@@ -262,7 +263,7 @@ def cluster_way(address: str, remote: RemoteOptions | None) -> Iterator[Way]:
         if not threads:
             raise RemoteError("the dask scheduler has no workers", path=address)
         with _failures(address):
-            yield Way(threads, remote, functools.partial(_executor, client))
+            yield Way(threads, remote, functools.partial(client.get_executor, pure=False, retries=_RETRIES))
 
 
 def _client(address: str) -> Any:
@@ -273,12 +274,6 @@ def _client(address: str) -> Any:
         return connect(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as err:
         raise RemoteError(f"the dask scheduler does not answer: {err}", path=address) from err
-
-
-@contextlib.contextmanager
-def _executor(client: Any) -> Iterator[Executor]:
-    with client.get_executor(pure=False, retries=_RETRIES) as pool:
-        yield pool
 
 
 @contextlib.contextmanager

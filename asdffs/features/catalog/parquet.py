@@ -137,8 +137,10 @@ def _export_chunk(
         elif wanted(path):
             told = ((names[place], path, _text(value)) for place, value in values.items() if place in names)
             more += (row for row in told if row[2] is not None)
+    import pyarrow
+
     every = (*_FILES, *types.items())
-    whole = {name: table[name] if name in table else _nulls(len(files), kind) for name, kind in every}
+    whole = {name: table[name] if name in table else pyarrow.nulls(len(files), kind) for name, kind in every}
     sink.put(f"files/part-{chunk:06d}.parquet", _packed(whole))
     sink.put(f"values/part-{chunk:06d}.parquet", _packed(_table(_VALUES, more)))
     for name, columns in (("arrays", _ARRAYS), ("blocks", _BLOCKS)):
@@ -156,19 +158,7 @@ def array_of(values: Sequence[Any], kind: str) -> Any:
     import pyarrow
 
     convert = _text if kind == "string" else _number
-    return pyarrow.array([convert(value) for value in values], _type(kind))
-
-
-def _nulls(count: int, kind: str) -> Any:
-    import pyarrow
-
-    return pyarrow.nulls(count, _type(kind))
-
-
-def _type(kind: str) -> Any:
-    import pyarrow
-
-    return getattr(pyarrow, kind.replace("bool", "bool_"))()
+    return pyarrow.array([convert(value) for value in values], kind)
 
 
 def _number(value: Any) -> Any:

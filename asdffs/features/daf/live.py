@@ -32,7 +32,7 @@ from asdffs.errors import (
 )
 from asdffs.features.daf.committing import Commit, Unit
 from asdffs.features.daf.files import Bytes, Content, Files
-from asdffs.features.daf.live_directory import LiveDirectory, RootDirectory
+from asdffs.features.daf.live_directory import LiveDirectory
 from asdffs.features.daf.live_file import LiveFile
 from asdffs.features.daf.loose import Loose, LooseFiles
 from asdffs.features.daf.node_files import Stored
@@ -66,9 +66,9 @@ class LiveStore:
         self.document = document
         self.lock = RankedLock(document.scheduler, Rank.STORE)
         self._reading = RankedLock(document.scheduler, Rank.STORE_READING)
-        self.root = RootDirectory(self) if root is None else root
+        self.root = LiveDirectory(None, "", self) if root is None else root
         self.committed: dict[str, LiveFile] = {}
-        self.tree = TreeStore.empty(document)
+        self.tree = TreeStore(Files(document.path), generation=document.tree.version)
         self.held: dict[LiveFile, None] = {}
         self.room = BlockRoom(document)
         self.spool = LooseFiles(spool, document, logged=logged)

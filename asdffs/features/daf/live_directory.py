@@ -105,12 +105,13 @@ class LiveNode(DirectoryNode):
 
 
 class LiveDirectory(ViewDirectory):
-    """One directory.  ``entries``: by name; ``above``: the parent directory, None for a ``RootDirectory``."""
+    """One directory.  ``entries``: by name; ``above``: the parent directory, None for the root of ``store``."""
 
     node_kind = LiveNode
 
-    def __init__(self, above: LiveDirectory | None, name: str) -> None:
+    def __init__(self, above: LiveDirectory | None, name: str, store: Owner | None = None) -> None:
         self._above = above
+        self._opened = store
         self._name = name
         self._changed = 0
         self.entries: dict[str, LiveFile | LiveDirectory] = {}
@@ -119,9 +120,11 @@ class LiveDirectory(ViewDirectory):
     @property
     def _store(self) -> Owner:
         """The store, which the root knows."""
-        if self._above is None:
+        if self._above is not None:
+            return self._above._store
+        if self._opened is None:
             raise NotImplementedError
-        return self._above._store
+        return self._opened
 
     @property
     def path(self) -> str:
@@ -306,15 +309,3 @@ class LiveDirectory(ViewDirectory):
         if isinstance(directory, LiveDirectory):
             directory._take(name)
             directory._changed = time.time_ns()
-
-
-class RootDirectory(LiveDirectory):
-    """The root directory of ``store``."""
-
-    def __init__(self, store: Owner) -> None:
-        self._opened = store
-        super().__init__(None, "")
-
-    @property
-    def _store(self) -> Owner:
-        return self._opened

@@ -119,7 +119,6 @@ class Packing:
             self.text(),
             room=RoomPolicy(padding, _ALIGNMENT, _LARGE),
             filler=b" ",
-            clones=True,
             indexed=True,
             step=step,
         )

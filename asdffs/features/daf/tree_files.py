@@ -62,11 +62,6 @@ class TreeStore:
         self.absent: set[str] = set()
         self.generation = generation
 
-    @classmethod
-    def empty(cls, document: Document) -> TreeStore:
-        """Return an empty store, for a file without one."""
-        return cls(Files(document.path), generation=document.tree.version)
-
 
 def carries_store(document: Document) -> bool:
     """Return whether the tree has a mapping ``daf``.  Cheap if the text does not contain it.  Raises ``OSError``."""

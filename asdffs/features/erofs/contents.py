@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from asdffs.document.arrays.array import Array
+from asdffs.document.arrays.selection import is_packed
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, reason_of
 from asdffs.features.erofs.image import BLOCK, LARGEST, SMALL, Copied, Device, Directory, Placed, is_name
@@ -82,27 +84,11 @@ def _array(document: Document, number: int, array: Array) -> Copied | Placed:
     stored = array.stored()
     if stored.path != document.location:
         raise NotPermittedError("its elements are in another file")
-    if stored.made or not _lie_together(elements.shape, stored.strides, elements.size, fortran=elements.fortran):
+    order = -1 if elements.fortran else 1
+    item = elements.size // math.prod(elements.shape)
+    if stored.made or not is_packed(elements.shape[::order], stored.strides[::order], item):
         raise NotPermittedError("its elements do not lie together")
     return Placed(_longer(header, stored.offset), number, stored.offset, elements.size)
-
-
-def _lie_together(shape: tuple[int, ...], strides: tuple[int, ...], size: int, *, fortran: bool) -> bool:
-    """Return whether the elements, ``size`` bytes, lie in C order, or with ``fortran`` columns first."""
-    axes = list(zip(shape, strides, strict=True))
-    step = size // max(1, _product(shape))
-    for length, stride in axes if fortran else reversed(axes):
-        if length != 1 and stride != step:
-            return False
-        step *= length
-    return True
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    found = 1
-    for length in shape:
-        found *= length
-    return found
 
 
 def _longer(header: bytes, offset: int) -> bytes:

@@ -17,7 +17,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from asdffs.errors import MountError, NotSupportedError, reason_of
@@ -54,7 +55,7 @@ def text_of(mounts: Iterable[Mapping[str, Any]]) -> str:
 
     A mount that cannot be asked has ``asdffs_up`` 0 and nothing else.  Raises ``NotSupportedError``.
     """
-    return _encoded(lambda: mounts).decode()
+    return _encoded(mounts).decode()
 
 
 @contextlib.contextmanager
@@ -70,7 +71,7 @@ def served(host: str, port: int, facts: Callable[[], Mapping[str, Any]]) -> Iter
 
     def answer(environment: Any, begin: Callable[..., Any]) -> list[bytes]:
         known = environment["PATH_INFO"] in ("/", "/metrics")
-        body = _encoded(lambda: [facts()]) if known else b"the metrics are at /metrics\n"
+        body = _encoded([facts()]) if known else b"the metrics are at /metrics\n"
         headers = [("Content-Type", "text/plain; version=0.0.4; charset=utf-8"), ("Content-Length", str(len(body)))]
         begin("200 OK" if known else "404 Not Found", headers)
         return [body]
@@ -132,46 +133,34 @@ def _check_available() -> None:
         )
 
 
-def _encoded(mounts: Callable[[], Iterable[Mapping[str, Any]]]) -> bytes:
+def _encoded(mounts: Iterable[Mapping[str, Any]]) -> bytes:
     _check_available()
-    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client import generate_latest
 
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(mounts))
-    return generate_latest(registry)
+    return generate_latest(cast(Any, SimpleNamespace(collect=lambda: _families(mounts))))
 
 
-class _Collector:
-    """Makes the metrics when they are asked for (``prometheus_client.registry.Collector``)."""
+def _families(found: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
+    """Yield each metric with its values for all mounts."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    def __init__(self, mounts: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
-        self._mounts = mounts
-
-    def describe(self) -> list[Any]:
-        """Return nothing: the registry need not look for equal names."""
-        return []
-
-    def collect(self) -> Iterator[Any]:
-        """Yield each metric with its values for all mounts."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        mounts = [([_shown(one["mountpoint"]), _shown(one["file"])], one) for one in self._mounts()]
-        up = GaugeMetricFamily("asdffs_up", "Whether the mount answers", labels=_LABELS)
-        requests = CounterMetricFamily(
-            "asdffs_requests", "Requests of the kernel, by operation", labels=[*_LABELS, "operation"]
-        )
-        others: dict[str, Any] = {key: CounterMetricFamily(*names, labels=_LABELS) for key, names in _TOTALS.items()}
-        others |= {key: GaugeMetricFamily(*names, labels=_LABELS) for key, names in _LEVELS.items()}
-        for labels, mount in {tuple(labels): (labels, mount) for labels, mount in mounts}.values():
-            up.add_metric(labels, float(mount["state"] == "serving"))
-            counters = mount.get("counters") or {}
-            for operation, count in counters.get("requests", {}).items():
-                if _OPERATION.fullmatch(operation):  # another user's mount may say anything, and two of the same
-                    requests.add_metric([*labels, operation], count)
-            for key, metric in others.items():
-                if key in counters:
-                    metric.add_metric(labels, counters[key])
-        yield from (up, requests, *others.values())
+    mounts = [([_shown(one["mountpoint"]), _shown(one["file"])], one) for one in found]
+    up = GaugeMetricFamily("asdffs_up", "Whether the mount answers", labels=_LABELS)
+    requests = CounterMetricFamily(
+        "asdffs_requests", "Requests of the kernel, by operation", labels=[*_LABELS, "operation"]
+    )
+    others: dict[str, Any] = {key: CounterMetricFamily(*names, labels=_LABELS) for key, names in _TOTALS.items()}
+    others |= {key: GaugeMetricFamily(*names, labels=_LABELS) for key, names in _LEVELS.items()}
+    for labels, mount in {tuple(labels): (labels, mount) for labels, mount in mounts}.values():
+        up.add_metric(labels, float(mount["state"] == "serving"))
+        counters = mount.get("counters") or {}
+        for operation, count in counters.get("requests", {}).items():
+            if _OPERATION.fullmatch(operation):  # another user's mount may say anything, and two of the same
+                requests.add_metric([*labels, operation], count)
+        for key, metric in others.items():
+            if key in counters:
+                metric.add_metric(labels, counters[key])
+    yield from (up, requests, *others.values())
 
 
 def _shown(name: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.arrays.branch import Branch, is_table
+from asdffs.arrays.branch import Branch
 from asdffs.cli.arguments import add_file, add_json, add_remote
 from asdffs.cli.outputs import write_out
 from asdffs.cli.printing import Rows, print_json, say
@@ -31,7 +31,7 @@ from asdffs.document.document import Document
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, MissingValueError, NotSupportedError, Remedy, UsageError
 from asdffs.features.browser import STRETCHES, USUAL_STRETCH
-from asdffs.features.browser.naming import find_array, format_index
+from asdffs.features.browser.naming import find_array, find_table, format_index
 from asdffs.tree.lookups import Values, short
 from asdffs.tree.paths import format_path, parse_path
 
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, document: Document) -> None:
     found = find_array(document, arguments.path) if arguments.path else None
-    table = _table(document, arguments.path, found) if arguments.path and not arguments.png else None
+    table = find_table(document, arguments.path, found) if arguments.path and not arguments.png else None
     if table is not None:
         _print_table(arguments, *table)
     elif arguments.csv or arguments.columns:
@@ -137,22 +137,6 @@ def _print_outline(arguments: argparse.Namespace, document: Document) -> None:
         print_outline(node)
     else:
         say(short(node))
-
-
-def _table(
-    document: Document, text: str, found: tuple[Array, str, tuple[Any, ...]] | None
-) -> tuple[FileState, Branch] | None:
-    """Return the table, or the array of records, that ``text`` means as a whole, and its file; None without one."""
-    if found is not None:
-        array, _, index = found
-        branch = array.branch
-        records = branch.array is not None and branch.array.has_records and not index
-        return (array.file, branch) if records else None
-    try:
-        branch = document.outlines.branch(parse_path(text))
-    except (KeyError, UsageError):
-        return None
-    return (document, branch) if is_table(branch) else None
 
 
 def _print_table(arguments: argparse.Namespace, file: FileState, branch: Branch) -> None:

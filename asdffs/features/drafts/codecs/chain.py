@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from asdffs.codecs.base import LARGEST_PART, Chaining, Encoding, Source, pieces
+from asdffs.document.blocks.codecs import Readable
 from asdffs.errors import InvalidTreeError
 from asdffs.features.drafts.encodings import LOSSY, STEPS, ChainStep, Quantize, Tile
 from asdffs.format.constants import CHAIN
@@ -119,7 +120,8 @@ class Chain(Encoding):
             raise ValueError(f"its chain holds exactly {self.fixed_size} bytes, not {size}")
         for step in steps:
             sizes.append(step.encoded_size(sizes[-1]))
-        source: Source = _Behind(stored, len(self.chunk))
+        behind = len(self.chunk)
+        source: Source = Readable(max(0, stored.size - behind), lambda at, most: stored.read_at(behind + at, most))
         found: Iterator[bytes] = pieces(source)
         for step, most in reversed(list(zip(steps, sizes[:-1], strict=True))):
             found = step.decode(source, most, order)
@@ -231,23 +233,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(isinstance(one, int) and _is_plain(one) for one in value)
     return isinstance(value, (str, float, type(None))) or (isinstance(value, int) and abs(value) < 1 << 63)
-
-
-@dataclass(frozen=True, slots=True)
-class _Behind:
-    """The bytes of ``source`` from ``start`` on.  See ``codecs.base.Source``."""
-
-    source: Source
-    start: int
-
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-        return max(0, self.source.size - self.start)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """See ``codecs.base.Source``.  Raises as ``source``."""
-        return self.source.read_at(self.start + offset, length)
 
 
 class _Sequential:
