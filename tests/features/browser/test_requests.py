@@ -450,6 +450,14 @@ def test_rows_are_sorted_and_chosen_as_a_loop_would(tables: Page, tmp_path: Path
     assert tables.get("rows", path="data").status == 404
 
 
+def test_regression_records_of_a_linked_file_were_read_from_this_one(tmp_path: Path) -> None:
+    mine, other = np.array([(9, 9.0)], "i4, f8"), np.array([(1, 2.0), (3, 4.0)], "i4, f8")
+    asdf.AsdfFile({"ev": other}).write_to(tmp_path / "other.asdf")
+    asdf.AsdfFile({"own": mine, "link": {"$ref": "other.asdf#/ev"}}).write_to(tmp_path / "main.asdf")
+    with viewed(tmp_path / "main.asdf", environment_in(tmp_path), "--read-only") as page:
+        assert page.get("rows", path="link").json["rows"] == [["1", "2.0"], ["3", "4.0"]]
+
+
 def test_records_are_a_table_and_name_the_bits_of_flags(tables: Page) -> None:
     assert tables.get("rows", path="dq_def").json["rows"] == [["0", "DO_NOT_USE"], ["2", "SATURATED"]]
     assert tables.get("array", name="dq").json["flags"] == {"0": "DO_NOT_USE", "2": "SATURATED"}
