@@ -7,9 +7,9 @@ one: ``shown.uid``.  Each array format has an option ``NAME=on|off``.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 from asdffs import registry
@@ -65,7 +65,7 @@ def parse_options(texts: list[str]) -> MountOptions:
             chosen = _with(chosen, *_FLAGS[name])
         elif name in values and text:
             _, place, parse = values[name]
-            chosen = _with(chosen, place, parse(name, text, reduce(getattr, place.split("."), chosen)))
+            chosen = _with(chosen, place, parse(name, text, functools.reduce(getattr, place.split("."), chosen)))
         elif name in _FLAGS or name in values:
             usage = name if name in _FLAGS else f"{name}={values[name].usage}"
             raise UsageError(f"'{word}' is not a valid mount option; write '{usage}'")
@@ -121,52 +121,37 @@ def _padding(name: str, text: str, before: Padding) -> Padding:
     return padding
 
 
-def _spool_max(name: str, text: str, before: Any) -> int:
-    size = parse_size(text)
-    if size is None or size < _LEAST_SPOOL:
-        raise UsageError(f"spool_max={text}: give bytes such as 20G, at least {_LEAST_SPOOL >> 20}M")
-    return size
+def _size(least: int) -> Callable[[str, str, Any], int]:
+    def parse(name: str, text: str, before: Any) -> int:
+        size = parse_size(text)
+        if size is None or size < least:
+            raise UsageError(f"{name}={text}: give bytes such as 20G, at least {least >> 20}M")
+        return size
 
-
-def _undo(name: str, text: str, before: Any) -> int:
-    size = parse_size(text)
-    if size is None or size < _LEAST_UNDO:
-        raise UsageError(f"undo={text}: give bytes such as 20G, at least {_LEAST_UNDO >> 20}M")
-    return size
+    return parse
 
 
 def _remote(name: str, text: str, before: RemoteOptions) -> RemoteOptions:
     return with_setting(before, name, text)
 
 
+def _one_of(words: Callable[[], Sequence[str]]) -> Callable[[str, str, Any], str]:
+    def parse(name: str, text: str, before: Any) -> str:
+        if text not in words():
+            raise UsageError(f"{name}={text}: choose one of {', '.join(words())}")
+        return text
+
+    return parse
+
+
 def _checksum(name: str, text: str, before: Any) -> bool:
-    if text not in ("keep", "zero"):
-        raise UsageError(f"checksum={text}: choose keep or zero")
-    return text == "keep"
-
-
-def _view(name: str, text: str, before: Any) -> str:
-    if text not in registry.names("views"):
-        raise UsageError(f"layout={text}: no such view; choose one of {', '.join(registry.names('views'))}")
-    return text
-
-
-def _growth(name: str, text: str, before: Any) -> str:
-    if text not in (AUTO, *STRATEGIES):
-        raise UsageError(f"growth={text}: choose one of {', '.join((AUTO, *STRATEGIES))}")
-    return text
+    return _one_of(lambda: ("keep", "zero"))(name, text, before) == "keep"
 
 
 def _count(name: str, text: str, before: Any) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise UsageError(f"{name}={text}: give a number of files, at least 1")
     return int(text)
-
-
-def _explode(name: str, text: str, before: Any) -> str:
-    if text not in get_args(Explode):
-        raise UsageError(f"{name}={text}: choose {', '.join(get_args(Explode)[:-1])} or {get_args(Explode)[-1]}")
-    return text
 
 
 def _metrics(name: str, text: str, before: Any) -> tuple[str, int]:
@@ -190,29 +175,31 @@ def _idle(name: str, text: str, before: Any) -> float:
 _FLAGS: Final[dict[str, tuple[str, bool]]] = {
     "ro": ("read_only", True),
     "rw": ("read_only", False),
-    **{name: (name, True) for name in ("allow_other", "allow_root", "default_permissions", "strict", "schema")},
+    **{name: (name, True) for name in ("allow_other", "allow_root", "default_permissions")},
+    "strict": ("settings.strict", True),
+    "schema": ("settings.schema", True),
     "nonempty": ("nonempty", True),
-    "nojournal": ("journal", False),
-    "verify": ("verify", True),
+    "nojournal": ("settings.journal", False),
+    "verify": ("settings.checksums.verify", True),
     "passthrough": ("passthrough", True),
-    **{name: (f"remote.{field}", value) for name, changes in FLAGS.items() for field, value in changes.items()},
+    **{name: (f"settings.remote.{key}", value) for name, changes in FLAGS.items() for key, value in changes.items()},
 }
 _VALUES: Final[dict[str, _Value]] = {
     "fsname": _Value("NAME", "fsname", _text),
     "uid": _Value("N", "shown.uid", _id),
     "gid": _Value("N", "shown.gid", _id),
     "umask": _Value("OCTAL", "shown.umask", _umask),
-    "growth": _Value("|".join((AUTO, *STRATEGIES)), "growth", _growth),
-    "pad": _Value("SIZE|PERCENT%", "padding", _padding),
+    "growth": _Value("|".join((AUTO, *STRATEGIES)), "settings.growth", _one_of(lambda: (AUTO, *STRATEGIES))),
+    "pad": _Value("SIZE|PERCENT%", "settings.padding", _padding),
     "spool": _Value("DIR", "spool", _text),
-    "spool_max": _Value("SIZE", "spool_max", _spool_max),
-    "undo": _Value("SIZE", "undo", _undo),
-    "layout": _Value("VIEW", "shown.views.layout", _view),
-    "checksum": _Value("keep|zero", "keep_checksums", _checksum),
+    "spool_max": _Value("SIZE", "settings.spool_max", _size(_LEAST_SPOOL)),
+    "undo": _Value("SIZE", "settings.undo", _size(_LEAST_UNDO)),
+    "layout": _Value("VIEW", "shown.views.layout", _one_of(lambda: registry.names("views"))),
+    "checksum": _Value("keep|zero", "settings.checksums.keep", _checksum),
     "log": _Value("FILE|syslog", "log", _text),
     "open_max": _Value("N", "open_max", _count),
     "idle": _Value("SECONDS", "idle", _idle),
     "metrics": _Value("[HOST:]PORT", "metrics", _metrics),
-    "explode": _Value("|".join(get_args(Explode)), "explode", _explode),
-    **{name: _Value(usage, "remote", _remote) for name, usage in SETTINGS.items()},
+    "explode": _Value("|".join(get_args(Explode)), "explode", _one_of(lambda: get_args(Explode))),
+    **{name: _Value(usage, "settings.remote", _remote) for name, usage in SETTINGS.items()},
 }

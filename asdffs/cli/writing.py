@@ -14,7 +14,6 @@ from asdffs.cli.results import sentence_of
 from asdffs.cli.state_directory import StateDirectory, recover_edits
 from asdffs.cli.state_files import has_state, noted_holder
 from asdffs.document import preloading
-from asdffs.document.blocks.reading import ChecksumPolicy
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.document.saves.history import Places
@@ -145,24 +144,15 @@ def open_for_mount(
     its path leads to meanwhile; None to find it by the path.  Raises as ``open_document``, ``OSError``.
     """
     state = state or StateDirectory(options.spool, private=options.read_only)
-    settings = Settings(
+    settings = options.settings._replace(
         spool=state.decoded(),
         scheduler=scheduler,
-        padding=options.padding,
-        spool_max=options.spool_max,
-        checksums=ChecksumPolicy(keep=options.keep_checksums, verify=options.verify),
-        strict=options.strict,
-        schema=options.schema,
-        growth=options.growth,
-        journal=options.journal,
         replacing=state.note_replacement,
         noting=state.note_holder,
         holder=noted_holder,
         tell=sentence_of,
-        remote=options.remote,
         others=_others(options),
         budget=stated_budget(),
-        undo=options.undo,
     )
     writable = not options.read_only
     if folder is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from asdffs.format.layout import Padding
-from asdffs.storage.open_file import AUTO
+from asdffs.document.state import Settings
 from asdffs.storage.urls import RemoteOptions
 from asdffs.vfs.attributes import Shown
 
@@ -15,45 +14,31 @@ Explode = Literal["always", "named", "never"]
 class MountOptions(NamedTuple):
     """The options of a mount.
 
-    ``schema``: whether trees must fit their schemas.  ``nonempty``: whether the mount point may contain files.
-    ``fsname``: the source that mount(8) shows, or None for the file.  ``spool``: directory for scratch and decoded
-    blocks, or None.  ``log``: a file, ``syslog``, or None for the default.  ``growth``: how blocks are moved.
-    ``journal``: whether changes are journaled.  ``spool_max``: most bytes of decoded blocks, or None.
-    ``undo``: most bytes of old content of blocks that are kept beside the file; 0 keeps none.
-    ``keep_checksums``: whether changed blocks get a new checksum.
-    ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``open_max``:
-    of an archive, how many files stay open; None: as many as a share of the memory takes.  ``idle``: seconds after
-    which an unused file of an archive is finished and closed.  ``explode``: of an archive, whether directories such
-    as ``a.asdf.d`` are listed (``always``), only found by name (``named``), or not shown (``never``).
-    ``passthrough``: whether the kernel reads whole files itself.
-    ``metrics``: host and port at which counters are served, or None.  ``remote``: settings for a remote file.
+    ``nonempty``: whether the mount point may contain files.  ``fsname``: the source that mount(8) shows, or None for
+    the file.  ``spool``: directory for scratch and decoded blocks, or None.  ``log``: a file, ``syslog``, or None for
+    the default.  ``kernel``: flags for the kernel.  ``open_max``: of an archive, how many files stay open; None: as
+    many as a share of the memory takes.  ``idle``: seconds after which an unused file of an archive is finished and
+    closed.  ``explode``: of an archive, whether directories such as ``a.asdf.d`` are listed (``always``), only found
+    by name (``named``), or not shown (``never``).  ``passthrough``: whether the kernel reads whole files itself.
+    ``metrics``: host and port at which counters are served, or None.  ``settings``: of each document.
     """
 
     read_only: bool = False
     allow_other: bool = False
     allow_root: bool = False
     default_permissions: bool = False
-    strict: bool = False
-    schema: bool = False
     nonempty: bool = False
     fsname: str | None = None
     spool: str | None = None
     log: str | None = None
-    growth: str = AUTO
-    journal: bool = True
-    spool_max: int | None = None
-    undo: int = 0
-    keep_checksums: bool = True
-    verify: bool = False
     kernel: tuple[str, ...] = ()
-    padding: Padding = Padding()
     shown: Shown = Shown()
     open_max: int | None = None
     idle: float = 5.0
     explode: Explode = "named"
     passthrough: bool = False
     metrics: tuple[str, int] | None = None
-    remote: RemoteOptions = RemoteOptions()
+    settings: Settings = Settings(remote=RemoteOptions())
 
 
 def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> list[str]:

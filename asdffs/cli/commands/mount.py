@@ -130,11 +130,12 @@ def run(arguments: argparse.Namespace) -> int:
     if _is_mounted_image(arguments):
         return 0
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
-    if options.schema:
+    if options.settings.schema:
         from asdffs.document.schema import check_available
 
         check_available()
-    options = options._replace(remote=remote_of(arguments, options.remote))
+    remote = remote_of(arguments, options.settings.remote)
+    options = options._replace(settings=options.settings._replace(remote=remote))
     path = _path_of(arguments.file)
     mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
@@ -388,7 +389,7 @@ def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptio
             logger.warning("%s: remote files cannot be written; mounting read-only", shown_url(path))
         return options._replace(read_only=True)
     needed = {path: ""}
-    if options.journal:
+    if options.settings.journal:
         needed[os.path.dirname(path)] = " (the journal goes there; '-o nojournal' does without)"
     refusing = next((place for place in needed if not os.access(place, os.W_OK)), None)
     if options.read_only or refusing is None:
