@@ -6,7 +6,7 @@ gets a whole one, so that nothing is left out.  Neighbouring blocks have two dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,28 +65,21 @@ def _block_patches(document: Document, number: int, span: Span) -> list[Patch]:
 
 
 def draw(parts: list[Patch], size: int, count: int) -> list[str]:
-    """Return the kind that each of ``count`` cells shows; ``size``, the bytes of the file, is at least ``count``."""
-    cells = [parts[place].kind for place in _largest(parts, size, count)]
+    """Return the kind that each of ``count`` cells shows: of the part that has most of its bytes.
+
+    ``size``, the bytes of the file, is at least ``count``.
+    """
+    starts = [part.span.start for part in parts]
+    cells = []
+    for cell in range(count):
+        start, stop = cell * size // count, (cell + 1) * size // count
+        there = parts[bisect_right(starts, start) - 1 : bisect_left(starts, stop)]
+        cells.append(max(there, key=lambda part: min(part.span.stop, stop) - max(part.span.start, start)).kind)
     for part in parts:  # what no cell shows
         first, last = part.span.start * count // size, (part.span.stop - 1) * count // size
         if part.kind not in cells[first : last + 1]:
             cells[first] = part.kind
     return cells
-
-
-def _largest(parts: list[Patch], size: int, count: int) -> Iterator[int]:
-    """Yield for each cell the place in ``parts`` of the one that has most of its bytes."""
-    place = 0
-    for cell in range(count):
-        start, stop = cell * size // count, (cell + 1) * size // count
-        while parts[place].span.stop <= start:
-            place += 1
-        best, most, other = place, 0, place
-        while other < len(parts) and parts[other].span.start < stop:
-            covered = min(parts[other].span.stop, stop) - max(parts[other].span.start, start)
-            best, most = (other, covered) if covered > most else (best, most)
-            other += 1
-        yield best
 
 
 def render(document: Document, width: int) -> Any:

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from asdffs import registry
 from asdffs.cli.logs import silence
-from asdffs.cli.printing import log_to_the_error_output, print_json, say, shown
+from asdffs.cli.printing import counted, log_to_the_error_output, print_json, say
 from asdffs.cli.results import for_each, sentence_and_code
 from asdffs.document.scanning import footprint_in, read_text
 from asdffs.errors import AsdffsError, NameExistsError, UsageError, ValueRefusedError
@@ -131,13 +131,15 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], task: Task
 
     def take(path: str, result: Result) -> int:
         results.append(result)
+        note(len(results), len(files))
         _print(arguments, result, alone=len(files) == 1)
         return result.code
 
     with (
-        shown(lambda: [_progress(len(results), len(files))], f"{task.command} in {len(files)} files"),
+        counted("", f"{task.command} in {len(files)} files") as note,
         closing(_work(files, task, arguments.jobs)) as work,  # an interrupt, too, ends the processes
     ):
+        note(0, len(files))
         code = for_each(work, take, lambda path, err: take(path, Result(path).failed(err)))
     _remove_empty(task.record)
     if task.below and any(one.changed for one in results):
@@ -158,10 +160,6 @@ def _remove_empty(record: str) -> None:
         if record and os.path.getsize(record) == 0:
             os.unlink(record)
             say(f"asdffs: {record} is not written, because nothing changed", file=sys.stderr)
-
-
-def _progress(done: int, total: int) -> dict[str, Any]:
-    return {"operation": "", "block": None, "done": done, "total": total, "unit": "files"}
 
 
 def _work(files: Sequence[str], task: Task, jobs: int) -> Generator[tuple[str, Callable[[], Result]]]:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 #: Bytes to read or decode at a time if the format does not say.
 PIECE: Final = 1 << 20
@@ -214,20 +214,10 @@ def check_ended(*, ended: bool, size: int) -> None:
         raise ValueError("the compressed bytes end too early")
 
 
-class Stream(Protocol):
-    """The state that the decompressors of bz2 and lz4.frame report."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the end of the compressed stream was decoded."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether the decompressor needs more stored bytes before it returns any more content."""
-
-
-def decode_stream(stream: Stream, work: Callable[[bytes], bytes], stored: Source, size: int) -> Iterator[bytes]:
+def decode_stream(stream: Any, work: Callable[[bytes], bytes], stored: Source, size: int) -> Iterator[bytes]:
     """Feed ``stored`` to ``work`` until ``stream`` ends, and yield the content.
+
+    ``stream``: a decompressor with ``eof`` and ``needs_input``, as those of bz2 and lz4.frame.
 
     ``work(piece)`` gives stored bytes to ``stream`` and returns content.  ``size``: bytes of content that the block
     header states.  Raises as ``work`` and ``check_ended``.

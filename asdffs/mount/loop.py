@@ -262,32 +262,20 @@ class Loop:
 
     def _work(self, queue: RequestQueue) -> None:
         """Lead or be idle, until the end.  Each thread runs this."""
-        worker = self._new_worker()
-        try:
-            self._serve_requests(self._serving, queue, worker)
-        finally:
-            worker.close()
-
-    @property
-    def _serving(self) -> Session:
-        if self._session is None:
-            raise RuntimeError("the loop does not serve a session")
-        return self._session
-
-    def _serve_requests(self, session: Session, queue: RequestQueue, worker: Worker) -> None:
         poller, me, busy, buffer = queue.poller(), threading.get_ident(), False, RequestBuffer()
-        while self._lead(me):
-            if self._calls:
-                self._run_calls()
-            elif queue.take(buffer, busy=busy):
-                self._answer(buffer, worker, me)
-                busy = True
-            elif session.gone:
-                self.stop()
-            else:
-                busy = False
-                if not queue.wait(poller):
+        with contextlib.closing(self._new_worker()) as worker:
+            while self._lead(me):
+                if self._calls:
+                    self._run_calls()
+                elif queue.take(buffer, busy=busy):
+                    self._answer(buffer, worker, me)
+                    busy = True
+                elif queue.session.gone:
                     self.stop()
+                else:
+                    busy = False
+                    if not queue.wait(poller):
+                        self.stop()
 
     def _answer(self, buffer: RequestBuffer, worker: Worker, me: int) -> None:
         self._busy_since = buffer.since = time.monotonic()

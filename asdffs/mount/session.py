@@ -83,13 +83,8 @@ class Session:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._gone = False
+        self.gone = False  # whether the mount is
         os.set_blocking(fd, False)  # else receive would block if a request is withdrawn after a poll
-
-    @property
-    def gone(self) -> bool:
-        """Return whether the mount is gone."""
-        return self._gone
 
     def receive(self, buffer: RequestBuffer) -> bool:
         """Take one request into ``buffer``; return False if there was none."""
@@ -97,7 +92,7 @@ class Session:
             length = os.readv(self.fd, buffer.places)
         except OSError as err:
             if err.errno in _GONE:
-                self._gone = True
+                self.gone = True
             elif err.errno not in _NOTHING:
                 logger.error("a request cannot be received: %s", err.strerror)
             return False
@@ -131,7 +126,7 @@ class Session:
         """
         buffer = RequestBuffer()
         received = self.receive(buffer)
-        if self._gone:
+        if self.gone:
             return
         if not received or buffer.header.opcode != Opcode.INIT:
             raise MountError(
@@ -195,7 +190,7 @@ class RequestQueue:
     """The queue of requests of ``session``.  All threads share it; each has its own ``poller``."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Nobody reads this pipe: a thread that emptied it would leave another one asleep for ever.
         self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -203,7 +198,7 @@ class RequestQueue:
     def poller(self) -> select.poll:
         """Return a new poller, with which one thread waits."""
         poller = select.poll()
-        poller.register(self._session.fd, select.POLLIN)
+        poller.register(self.session.fd, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
         poller.register(self._ended, select.POLLIN)
         return poller
@@ -214,7 +209,7 @@ class RequestQueue:
         ``busy``: a request was just answered, so poll a few times: the program may ask again before this thread could
         fall asleep.
         """
-        return self._session.receive(buffer) or (busy and any(self._session.receive(buffer) for _ in range(_LOOKS)))
+        return self.session.receive(buffer) or (busy and any(self.session.receive(buffer) for _ in range(_LOOKS)))
 
     def wait(self, poller: select.poll) -> bool:
         """Sleep until there is a request, another thread calls ``wake``, or the end.  Return False at the end."""

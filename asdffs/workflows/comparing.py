@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
@@ -37,41 +38,19 @@ def unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
 
     ``old``, ``new``: the lines; ``a``, ``b``: the names of the files, which the lines show printable.
     """
-    if old == new:
-        return
-    yield f"--- {printable(a)}"
-    yield f"+++ {printable(b)}"
-    matcher: Any = difflib.SequenceMatcher(None, (), ())
-    matcher.opcodes = _opcodes(old, new)
-    for group in matcher.get_grouped_opcodes(3):
-        (_, i, _, j, _), (_, _, i_stop, _, j_stop) = group[0], group[-1]
-        yield f"@@ -{_range(i, i_stop)} +{_range(j, j_stop)} @@"
-        for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                yield from (f" {line}" for line in old[i1:i2])
-                continue
-            yield from (f"-{line}" for line in old[i1:i2])
-            yield from (f"+{line}" for line in new[j1:j2])
-
-
-def _opcodes(old: list[str], new: list[str]) -> list[Any]:
-    """Return the opcodes of difflib.  Equal lines at both ends are skipped: difflib is slow for long texts."""
     least = min(len(old), len(new))
     start = next((n for n in range(least) if old[n] != new[n]), least)
     end = next((n for n in range(least - start) if old[-1 - n] != new[-1 - n]), least - start)
-    i, j = len(old) - end, len(new) - end
-    middle = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
-    found = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle]
-    return [("equal", 0, start, 0, start), *found, ("equal", i, len(old), j, len(new))]
-
-
-def _range(start: int, stop: int) -> str:
-    """Return the range as in a hunk header: lines count from 1; an empty range has the line before it."""
-    return f"{start + 1 if stop > start else start},{stop - start}"
+    begin, after = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    one, other = (lines[begin : len(lines) - after] for lines in (old, new))  # difflib is slow for long texts
+    for line in difflib.unified_diff(one, other, printable(a), printable(b), n=_CONTEXT, lineterm=""):
+        yield re.sub(r"[-+](\d+)", lambda at: f"{at[0][0]}{int(at[1]) + begin}", line) if line[:2] == "@@" else line
 
 
 T = TypeVar("T")
 
+#: Equal lines before and after a change.
+_CONTEXT: Final = 3
 #: The most pairs of collections to visit, for each collection of the trees.  Trees of the same form need one.
 _MOST_EACH: Final = 8
 #: The limit on pairs is never lower than this.
@@ -96,39 +75,6 @@ class Pair:
             keys.append(str(pair.key))
             pair = pair.above
         return "/".join(reversed(keys)) or "/"
-
-
-class Pairs:
-    """Yields the pair of the roots, and then the children of each pair passed to ``descend``.
-
-    The order is that of the first tree.  ``path``: the path of the first file, for errors.
-    """
-
-    def __init__(self, a: ValueNode, b: ValueNode, path: str) -> None:
-        self._path = path
-        self._levels: list[Iterator[Pair]] = [iter([Pair(None, "", a, b)])]
-        self._seen: set[tuple[int, int]] = set()
-        self._nodes: set[int] = set()
-
-    def __iter__(self) -> Iterator[Pair]:
-        while self._levels:
-            pair = next(self._levels[-1], None)
-            if pair is None:
-                self._levels.pop()
-            else:
-                yield pair
-
-    def descend(self, pair: Pair) -> None:
-        """Yield the children of ``pair`` next, unless they were yielded already.  Raises ``InvalidTreeError``."""
-        a, b = pair.a, pair.b
-        if a is None or b is None or not isinstance(a.value, (dict, list)) or (id(a), id(b)) in self._seen:
-            return
-        self._seen.add((id(a), id(b)))
-        self._nodes |= {id(a), id(b)}
-        if len(self._seen) > max(_MOST_AT_LEAST, _MOST_EACH * len(self._nodes)):
-            sentence = "the aliases of the two trees are too different to compare the trees by value"
-            raise InvalidTreeError(sentence, path=self._path, remedy=Remedy.COMPARE_TEXT)
-        self._levels.append(Pair(pair, key, _child(a, key), _child(b, key)) for key in _keys(a, b))
 
 
 def is_same(a: ValueNode | None, b: ValueNode | None) -> bool:
@@ -248,15 +194,26 @@ class Comparison:
 
         Raises ``InvalidTreeError``, ``OSError``.
         """
-        pairs = Pairs(_values(self._a), _values(self._b), self._a.path)
-        for pair in pairs:
-            sides = self._sides(pair)
+        root = Pair(None, "", _values(self._a), _values(self._b))
+        rest, seen, nodes = [root], set[tuple[int, int]](), set[int]()
+        while rest:
+            pair = rest.pop()
+            a, b, sides = pair.a, pair.b, self._sides(pair)
             if sides is not None:
                 yield from self._source(pair, *sides)
-            elif not is_same(pair.a, pair.b) and not self._is_close(pair):
-                yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b))
-            else:
-                pairs.descend(pair)
+            elif not is_same(a, b) and not self._is_close(pair):
+                yield ValueDifference(pair.name, _shown(a), _shown(b))
+            elif a and b and isinstance(a.value, (dict, list)) and (id(a), id(b)) not in seen:
+                seen.add((id(a), id(b)))
+                nodes |= {id(a), id(b)}
+                self._check_pairs(len(seen), len(nodes))
+                rest += reversed([Pair(pair, key, _child(a, key), _child(b, key)) for key in _keys(a, b)])
+
+    def _check_pairs(self, pairs: int, nodes: int) -> None:
+        """Raise ``InvalidTreeError`` if there are too many ``pairs`` of collections for that many ``nodes``."""
+        if pairs > max(_MOST_AT_LEAST, _MOST_EACH * nodes):
+            sentence = "the aliases of the two trees are too different to compare the trees by value"
+            raise InvalidTreeError(sentence, path=self._a.path, remedy=Remedy.COMPARE_TEXT)
 
     def _sides(self, pair: Pair) -> tuple[Side, Side] | None:
         """Return the blocks of two sources of arrays; None for other values."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.arguments import PATHS, WHERE, add_json, add_remote, add_where
-from asdffs.cli.printing import on_one_line, print_json, say
+from asdffs.cli.printing import aligned, on_one_line, print_json, say
 from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, for_each
 from asdffs.document.scanning import footprint_in
@@ -157,16 +157,10 @@ def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequ
         return
     table = [["FILE", *map(format_path, paths)]] if len(paths) > 1 else []
     table += [[row.file, *map(_on_one_line, row.cells)] for row in rows]
-    for line in _aligned(table) if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
+    for line in aligned(table) if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
         say(line)
 
 
 def _on_one_line(cell: Any) -> str:
     """Return a cell of a table; one that is missing is empty."""
     return "" if cell is _MISSING else on_one_line(str(cell))
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
