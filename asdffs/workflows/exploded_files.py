@@ -3,20 +3,15 @@
 All files are first written under temporary names, so an error or an interrupt there leaves the directory unchanged.
 Then an old ``STEM.asdf`` is removed, the block files get their names, and ``STEM.asdf`` gets its name last.  So if
 ``STEM.asdf`` exists, the exploded form is complete and has no other files.  The source is never overwritten.  Stored
-bytes do not pass through Python (``storage/copying``).
-
-Several threads write block files, each its own file.  Only one explosion at a time runs in a directory.
+bytes do not pass through Python (``storage/copying``).  Only one explosion at a time runs in a directory.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from asdffs import interrupts
@@ -25,7 +20,6 @@ from asdffs.arrays.sources import checked_sources
 from asdffs.document.document import Document, Foreign
 from asdffs.document.opening import open_document
 from asdffs.errors import (
-    AbandonedError,
     AsdffsError,
     LockedError,
     NameExistsError,
@@ -124,13 +118,16 @@ def fill_of_tree(document: Document, directory: str, stem: str) -> Fill:
 
 def fill_of_block(document: Document, folder: FileFolder, number: int) -> Fill:
     """Return what writes the file of block ``number`` in ``folder``.  Raises as ``explode``."""
-    file = block_file(document, number)
     stretch = document.contents.stored_stretch(number)
+    return _fill(folder, block_file(document, number), stretch, lambda count: None)
 
+
+def _fill(folder: FileFolder, file: ExplodedPart, stretch: Stretch, step: Callable[[int], object]) -> Fill:
     def fill(new: WriteBackend) -> None:
-        prefix = _placed(file, stretch, new).prefix
+        gap = misplaced(stretch, new, len(file.prefix))  # so that the bytes can be shared, or copied by pages
+        prefix = file.moved(gap + new.unit() if gap == 1 else gap).prefix  # a comment has at least 2 bytes
         new.write_at(0, prefix)
-        transfer(folder, stretch, new, len(prefix), lambda count: None)
+        transfer(folder, stretch, new, len(prefix), step)
 
     return fill
 
@@ -197,34 +194,9 @@ class _Temporaries:
         self._write(-1, lambda new: new.write_at(0, text))
 
     def write_blocks(self, files: list[tuple[ExplodedPart, Stretch]], step: Callable[[int], object]) -> None:
-        """Write the block files, several at a time: the threads only wait while the kernel copies."""
-        stopped = threading.Event()
-
-        def go_on(count: int) -> None:
-            if stopped.is_set():
-                raise AbandonedError("the command was ended")
-            step(count)
-
-        def fill(file: ExplodedPart, stretch: Stretch, new: WriteBackend) -> None:
-            prefix = _placed(file, stretch, new).prefix
-            new.write_at(0, prefix)
-            transfer(self.folder, stretch, new, len(prefix), go_on)
-
-        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            with interrupts.cleaning():  # a second signal inside of submit could leave a thread that nobody waits for
-                waiting = [
-                    pool.submit(self._write, file.number, functools.partial(fill, file, stretch))
-                    for file, stretch in files
-                ]
-            try:
-                with interrupts.interruptible():
-                    for future in waiting:
-                        future.result()
-            except BaseException:  # also an interrupt: stop running copies soon, and start no others
-                with interrupts.cleaning():
-                    stopped.set()
-                    pool.shutdown(cancel_futures=True)
-                raise
+        """Write the block files.  ``step`` may raise, to end it."""
+        for file, stretch in files:
+            self._write(file.number, _fill(self.folder, file, stretch, step))
 
     def _write(self, number: int, fill: Fill) -> None:
         name = f"{temporary_prefix(self._purpose)}{number}{_SUFFIX}"
@@ -261,9 +233,3 @@ class _Temporaries:
         while number in names and is_block_file(self.folder.path(names[number])):
             self.folder.remove(names[number])
             number += 1
-
-
-def _placed(file: ExplodedPart, stretch: Stretch, new: WriteBackend) -> ExplodedPart:
-    """Return ``file`` with its content moved so that the bytes of ``stretch`` can be shared, or copied by pages."""
-    gap = misplaced(stretch, new, len(file.prefix))
-    return file.moved(gap + new.unit() if gap == 1 else gap)  # a comment has at least 2 bytes
