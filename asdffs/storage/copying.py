@@ -21,6 +21,9 @@ _NO_COPY_RANGE: Final = frozenset(
 )
 #: Bytes that the kernel copies at a time, so that progress is visible, and a signal is handled in between.
 _AT_ONCE: Final = 64 << 20
+#: The kernel copies by a pipe of so many bytes.  Where each of its pieces begins at a multiple of them in the target,
+#: they become large folios of the page cache, and copying takes two thirds of the time.
+_PIPE: Final = 1 << 16
 #: Fewer file-system blocks than this are copied: aligning them would take more space than sharing saves.
 _WORTH: Final = 16
 
@@ -33,7 +36,7 @@ def copy_bytes(source: int, start: int, target: int, to: int, length: int) -> No
     """
     while length > 0:
         try:
-            copied = os.copy_file_range(source, target, min(length, _AT_ONCE), start, to)
+            copied = os.copy_file_range(source, target, min(length, -to % _PIPE or _AT_ONCE), start, to)
         except (OSError, AttributeError) as err:  # not supported for these files, or on this system
             if isinstance(err, OSError) and err.errno not in _NO_COPY_RANGE:
                 raise
