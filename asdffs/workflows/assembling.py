@@ -20,10 +20,14 @@ from asdffs.storage.copying import Stretch, misplaced, transfer
 
 
 class Part(NamedTuple):
-    """A block of the new file: its ``header``, of which the allocated size is ignored, and its stored bytes."""
+    """A block of the new file: its ``header``, of which the allocated size is ignored, and its stored bytes.
+
+    ``encoded``: they were made for this file, so they are few, and no other file shares them.
+    """
 
     header: BlockHeader
     stored: Stretch
+    encoded: bool = False
 
 
 class RoomPolicy(NamedTuple):
@@ -80,7 +84,7 @@ class Assembly:
         if not self._offsets:
             self._pad()
         header = part.header._replace(allocated_size=0 if part.header.streamed else stored.length)
-        self._make_room(self._wanted(stored, self._end + header.full_size))
+        self._make_room(self._wanted(part, self._end + header.full_size))
         self._offsets.append(self._end)
         self._put(self._end, header)
         content = self._end + header.full_size
@@ -107,11 +111,11 @@ class Assembly:
         self._head += self._filler * size
         self._end += size
 
-    def _wanted(self, stored: Stretch, start: int) -> int:
+    def _wanted(self, part: Part, start: int) -> int:
         """Return by how many bytes the content should begin behind ``start``."""
-        if self._room.align and stored.length >= self._room.least:
+        if self._room.align and part.stored.length >= self._room.least:
             return -start % self._room.align
-        return 0 if self._is_tight else misplaced(stored, self._backend, start)
+        return 0 if self._is_tight or part.encoded else misplaced(part.stored, self._backend, start)
 
     def _make_room(self, size: int) -> None:
         """Move the end by ``size`` bytes: with slack in the block before, or with padding after the tree."""

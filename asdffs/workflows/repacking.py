@@ -342,7 +342,7 @@ class Repacking:
         checksum = encoded.digest if old.verifiable else NO_CHECKSUM
         header = old.with_used(encoded.payload.size)._replace(data_size=encoded.size)
         header = header._replace(compression=encoded.compression, checksum=checksum)
-        return Part(self._of_profile(header), Stretch(encoded.payload.backend, 0, encoded.payload.size))
+        return Part(self._of_profile(header), Stretch(encoded.payload.backend, 0, encoded.payload.size), encoded=True)
 
     def _encode(self, number: int) -> Encoded:
         """Encode a block.  Runs in a worker thread."""

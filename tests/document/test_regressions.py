@@ -157,24 +157,6 @@ def test_regression_foreign_bytes_after_an_index_are_kept() -> None:
     assert content(folder).endswith(b"something else entirely")
 
 
-def test_regression_failed_sync_was_forgotten_by_the_next_save() -> None:
-    folder, document = opened(odd_file(padding=b" " * 400))
-    new = document.tree.text().replace(b"value: 1", b"value: 2")
-
-    def broken(kind: str, name: str, *details: object) -> None:
-        if kind == "sync" and name == NAME:
-            raise OSError(errno.EIO, "I/O error")
-
-    folder.step = broken
-    with pytest.raises(FailedFileError):
-        document.commit_tree(new)
-    folder.step = lambda kind, name, *details: None
-    with pytest.raises(FailedFileError):
-        document.commit_tree(new)
-    with pytest.raises(FailedFileError):
-        document.finish()
-
-
 def test_regression_saving_the_old_text_after_a_foreign_replace_reported_success() -> None:
     folder, document = opened(odd_file(padding=b" " * 400))
     text = document.tree.text()

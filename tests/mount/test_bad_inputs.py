@@ -79,6 +79,8 @@ REFUSED = (
     ("data.asdf mnt -o uid=99999999999", 2, "uid"),
     ("data.asdf mnt -o strict=1", 2, "strict"),
     ("data.asdf mnt -o fsname", 2, "fsname"),
+    ("data.asdf mnt -o undo=1k", 2, "undo=1k: give bytes such as 20G, at least 1M"),
+    ("data.asdf mnt -o spool_max=much", 2, "spool_max=much: give bytes such as 20G, at least 16M"),
     ("data.asdf mnt -o fits=maybe", 2, "fits=maybe: choose on or off"),
     ("data.asdf mnt -o log=/nowhere/log", 6, "log=/nowhere/log: cannot be written: No such file"),
     ("data.asdf mnt -o spool={mnt}/inside", 6, "lies inside the mount point; choose another place"),

@@ -7,7 +7,6 @@ import json
 import os
 from pathlib import Path
 
-import asdf
 import numpy as np
 import pytest
 from support.mounts import asdffs, environment_in, mounted, run
@@ -165,21 +164,6 @@ def test_the_last_block_grows(tmp_path: Path) -> None:
     assert info["index"] == "valid"
     assert info["blocks"][3]["data_size"] == info["blocks"][3]["allocated_size"] == 2000 + len(more)
     assert info["blocks"][3]["has_checksum"]
-
-
-def test_a_streamed_block_is_read_and_appended_to(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    with open(path, "wb") as file:
-        asdf.AsdfFile({"s": asdf.tags.core.Stream([4], np.float32)}).write_to(file)
-        file.write(np.arange(8, dtype="f4").tobytes())
-    with mounted(path) as mount:
-        assert np.array_equal(np.fromfile(mount.block(0), dtype="f4"), np.arange(8))
-        with open(mount.block(0), "ab") as out:
-            out.write(np.arange(8, 12, dtype="f4").tobytes())
-        assert mount.block(0).stat().st_size == 48
-    with asdf.open(path, memmap=False) as found:
-        assert np.array_equal(found["s"][:].ravel(), np.arange(12))
-    assert b"BLOCK INDEX" not in path.read_bytes()
 
 
 def test_attributes_equal_info(tmp_path: Path) -> None:

@@ -124,7 +124,8 @@ def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
 
 
 def test_verify(tmp_path: Path) -> None:
-    path = put(tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(DATA, DATA[::-1]))
+    blocks = [block_bytes(DATA), block_bytes(MASK), zlib_block(MASK * 9)]
+    path = put(tmp_path, odd_file(blocks=blocks).replace(DATA, DATA[::-1]))
     before = path.read_bytes()
     with mounted(path) as mount:
         assert mount.block(0).read_bytes() == DATA[::-1]
@@ -134,8 +135,9 @@ def test_verify(tmp_path: Path) -> None:
             with pytest.raises(OSError, match="Input/output error"):
                 mount.block(0).read_bytes()
         assert "block 0: its checksum is" in mount.error
-        assert mount.block(1).read_bytes() == MASK
-    assert path.read_bytes() == before
+        assert (mount.block(1).read_bytes(), mount.block(2).read_bytes()) == (MASK, MASK * 9)
+        run("sync", mount.point)
+        assert path.read_bytes() == before, "looking mends nothing"
     done = asdffs("check", path, environment=environment_in(tmp_path))
     assert done.returncode == 4
     assert "its checksum is" in done.stdout

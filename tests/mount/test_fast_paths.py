@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import random
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
+from support.calls import calls
 from support.paths import ByPath, NoKernel
 from support.requests import Client, received, request
 from support.samples import odd_file
@@ -70,24 +68,6 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
     served = Mount(tmp_path / "data.asdf", tmp_path)
     yield served
     served.end()
-
-
-def calls(work: Callable[[], object]) -> list[str]:
-    """The functions of Python that ``work`` calls."""
-    found: list[str] = []
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            found.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_code.co_qualname}")
-
-    gc.disable()  # what is called back at a collection is not part of the work
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return found[1:]  # without ``work`` itself
 
 
 @pytest.mark.parametrize("path", ["/blocks/0000.bin", "/arrays/data.npy"])

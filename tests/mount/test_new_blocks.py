@@ -173,6 +173,7 @@ def test_a_stream_that_grows_for_long(tmp_path: Path) -> None:
     assert b"BLOCK INDEX" not in path.read_bytes()
     with asdf.open(path, memmap=False) as found:
         assert found["s"].shape == (200, 4)
+        assert found["s"][:].tobytes() == rows.read_bytes() * 20
         assert found["value"] == 11111
 
 

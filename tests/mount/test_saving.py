@@ -159,16 +159,6 @@ def test_reader_of_the_replaced_tree_keeps_its_text(file: Path) -> None:
     check_saved(file, 2)
 
 
-def test_refused_rename_over_an_open_tree_restores_it(file: Path) -> None:
-    before = file.read_bytes()
-    with mounted(file, code=7) as mount:
-        with open(mount.tree, "rb"):
-            assert run("sed", "-i", "s/value: 1/value: ]/", mount.tree).returncode == 4
-            assert mount.tree.read_bytes() in before
-        assert mount.tree.read_bytes() in before
-    assert file.read_bytes() == before
-
-
 def test_a_save_of_other_lines_corrects_nothing(file: Path) -> None:
     """As two commands of sed do: what was typed in the first one is in no file."""
     with mounted(file, code=7) as mount:

@@ -67,12 +67,3 @@ def test_after_a_kill(path: Path) -> None:
     assert command("undo", path, environment=environment_in(path.parent)).code == 0
     found = contents(path)
     assert all(np.array_equal(found[name], before[name]) for name in before)
-
-
-def test_wrong_sizes(path: Path) -> None:
-    (path.parent / "mnt").mkdir()
-    for size in ("1k", "much"):
-        done = command(
-            "mount", "-o", f"undo={size}", path, path.parent / "mnt", environment=environment_in(path.parent)
-        )
-        assert (done.code, f"undo={size}: give bytes such as 20G, at least 1M" in done.sentence) == (2, True)

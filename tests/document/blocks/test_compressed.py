@@ -337,23 +337,6 @@ def test_many_blocks_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
 # -- checksums ------------------------------------------------------------------
 
 
-def test_verify_refuses_a_wrong_block_until_it_is_changed() -> None:
-    raw = odd_file(blocks=[block_bytes(DATA), zlib_block(MASK * 9), block_bytes(MASK)])
-    raw = raw.replace(DATA, DATA[::-1], 1)
-    folder = MemoryFolder({NAME: raw})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(checksums=ChecksumPolicy(verify=True)))
-    for _ in range(2):
-        with pytest.raises(DamagedBlockError, match="its checksum is"):
-            whole(document, 0)
-    assert whole(document, 1) == MASK * 9
-    assert whole(document, 2) == MASK
-    document.finish()
-    assert bytes(folder.files[NAME].content) == raw, "looking mends nothing"
-    document.blocks[0].write_at(0, b"mine")
-    assert whole(document, 0)[:4] == b"mine"
-    document.close()
-
-
 def test_a_wrong_checksum_is_not_hidden_by_a_recompression() -> None:
     raw = odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(DATA, DATA[::-1], 1)
     folder = MemoryFolder({NAME: raw})
@@ -364,21 +347,6 @@ def test_a_wrong_checksum_is_not_hidden_by_a_recompression() -> None:
     document.blocks[0].write_at(0, b"changed")
     document.blocks[0].set_compression("zlib")
     assert document.blocks[0].find_checksum_fault() == ""
-    document.close()
-
-
-def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
-    import hashlib
-
-    block = bytearray(zlib_block(MASK * 9))
-    block[38:54] = hashlib.md5(MASK * 9).digest()
-    document = open_in_folder(
-        MemoryFolder({NAME: odd_file(blocks=[bytes(block)])}),
-        NAME,
-        writable=False,
-        settings=Settings(checksums=ChecksumPolicy(verify=True)),
-    )
-    assert whole(document, 0) == MASK * 9
     document.close()
 
 

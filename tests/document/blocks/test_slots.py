@@ -7,7 +7,6 @@ import random
 import struct
 from pathlib import Path
 
-import asdf
 import lz4.block
 import numpy as np
 import pytest
@@ -176,24 +175,6 @@ def test_only_the_changed_pieces_are_written(tmp_path: Path, monkeypatch: pytest
     document.finish()
     assert document.blocks[0].header.used_size - len(STORED[b"lz4\0"]) in range(GRAIN, 6 * GRAIN, GRAIN)
     document.close()
-
-
-def test_the_asdf_library_reads_tiny_parts(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    file = asdf.AsdfFile({"a": np.frombuffer(CONTENT, "u1"), "b": np.arange(500)})
-    file.set_array_compression(file["a"], "lz4", compression_block_size=PIECE)
-    file.write_to(path)
-    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
-    model = bytearray(CONTENT)
-    for at, payload in ((10, b"abcde"), (2 * PIECE - 2, b"54321"), (4 * PIECE, random.Random(2).randbytes(3000))):
-        document.blocks[0].write_at(at, payload)
-        document.blocks[0].flush(durable=True)
-        model[at : at + len(payload)] = payload
-    document.finish()
-    document.close()
-    with asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False) as found:
-        assert found["a"][:].tobytes() == model
-        assert np.array_equal(found["b"], np.arange(500))
 
 
 def test_damage_is_told_at_the_write_and_other_pieces_can_be_written(tmp_path: Path) -> None:

@@ -152,8 +152,13 @@ def test_failed_state_is_sticky_and_reads_go_on() -> None:
     with pytest.raises(FailedFileError, match="nothing more is written"):
         document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
     folder.step = lambda kind, name, *details: None
-    with pytest.raises(FailedFileError):
-        document.blocks[0].write_at(0, b"x")
+    for change in (
+        lambda: document.blocks[0].write_at(0, b"x"),
+        lambda: document.commit_tree(document.tree.text() + b"\n"),
+        document.finish,
+    ):
+        with pytest.raises(FailedFileError):
+            change()
     assert document.tree.text()
     document.close()
     assert len(folder.files) == 2, "the journal stays for recovery"

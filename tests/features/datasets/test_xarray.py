@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import warnings
 from pathlib import Path
@@ -20,7 +19,6 @@ from support.samples import block_bytes
 from support.zarr_files import Zarr, zarr_file
 
 import asdffs
-from asdffs.document.arrays import reference
 from asdffs.errors import AsdffsError
 
 pytestmark = pytest.mark.long
@@ -235,13 +233,3 @@ def test_a_mask_of_integers(tmp_path: Path) -> None:
     blocks = [block_bytes(bytes([1, 2, 3, 4])), block_bytes(bytes([0, 1, 2, 0]))]
     (tmp_path / "a.asdf").write_bytes(tree_file(body, blocks))
     assert np.array_equal(opened(tmp_path / "a.asdf")["a"], [1, np.nan, np.nan, 4], equal_nan=True)
-
-
-def test_few_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "_MOST", 3)
-    for number in range(10):
-        asdf.AsdfFile({"a": np.full(5, number)}).write_to(tmp_path / f"{number}.asdf")
-    before = len(os.listdir("/proc/self/fd"))
-    found = [opened(tmp_path / f"{number}.asdf") for number in range(10)]
-    assert len(os.listdir("/proc/self/fd")) <= before + 3 * 2
-    assert [int(one["a"][0]) for one in found] == list(range(10))

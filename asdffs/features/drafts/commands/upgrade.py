@@ -232,7 +232,7 @@ class Upgrading(Repacking):
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         part = super()._encoded_part(number, encoded)
-        return Part(self._new_header(part.header, encoded.digest, known=True), part.stored)
+        return part._replace(header=self._new_header(part.header, encoded.digest, known=True))
 
     def _new_header(self, old: BlockHeader, checksum: bytes, *, known: bool) -> BlockHeader:
         """Return the header in today's form; an unknown compression is named ``UNKNOWN``."""
