@@ -6,7 +6,7 @@ Implements section Blocks of the ASDF standard.  Threads: as for ``Document``.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, overload
 
 from asdffs.document.blocks.codecs import Readable
@@ -14,6 +14,7 @@ from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
+from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Extent, read_bytes, read_into
 
 #: Bytes to read at a time.
@@ -149,6 +150,16 @@ class Block:
         The caller holds the main lock, and reads the bytes before it releases the lock.
         """
         return self._file.contents.read(self.number, offset, length)
+
+    def check_decodable(self, step: Callable[[int], object] = lambda size: None) -> None:
+        """Decode all of a compressed block whose codec is known; ``step(bytes)`` is called after each part.
+
+        The caller holds the main lock.  Raises as ``read_at``.
+        """
+        if self.header.compressed and not self.obstacle:
+            for place in range(0, max(1, self.size), CHUNK):
+                self.read_extent(place, CHUNK)
+                step(CHUNK)
 
     @serialized
     def buffer(self) -> memoryview:

@@ -225,21 +225,15 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
         yield Finding(Level.WARNING if deep else Level.NOTE, obstacle, number, offset)
     try:
         fault = document.blocks[number].find_checksum_fault()
-        if not fault and deep and header.compressed and not obstacle:
-            _decode(document, number, header.data_size)
+        if not fault and deep:
+            with document.report.progress.over("decoding", header.data_size, number) as step:
+                document.blocks[number].check_decodable(step)
     except (AsdffsError, OSError) as err:
         reason, remedy = (err.sentence, err.remedy) if isinstance(err, AsdffsError) else (reason_of(err), None)
         yield Finding(Level.ERROR, f"it cannot be decoded: {reason}", number, offset, remedy=remedy)
         return
     if fault:
         yield Finding(Level.ERROR, fault, number, offset)
-
-
-def _decode(document: Document, number: int, size: int) -> None:
-    with document.report.progress.over("decoding", size, number) as step:
-        for place in range(0, max(1, size), CHUNK):
-            document.blocks[number].read_extent(place, CHUNK)
-            step(CHUNK)
 
 
 def _check_padding(document: Document) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ class BlockFiles:
         if number > len(document.blocks):
             raise NotPermittedError(f"the next block is number {len(document.blocks)}; give the file that number")
         with closing(self._opened(name)) as other:
-            _check_decodable(other)
+            other.blocks[0].check_decodable()  # damage is found before any byte is copied
             if number == len(document.blocks):
                 announce()
                 document.blocks.add(_content(other))
@@ -133,10 +133,3 @@ def _check_one_block(other: Document) -> None:
     if len(other.blocks) > 1:
         raise NotPermittedError(f"has {len(other.blocks)} blocks; each needs a file of its own", path=other.path)
     other.contents.stored_stretch(0)  # raises if the file ends inside the block
-
-
-def _check_decodable(other: Document) -> None:
-    """Decode all of a compressed block, so that damage is found before any byte is copied."""
-    if other.blocks[0].header.compressed and not other.blocks[0].obstacle:
-        for place in range(0, other.blocks[0].size, CHUNK):
-            other.blocks[0].read_extent(place, CHUNK)

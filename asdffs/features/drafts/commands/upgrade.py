@@ -11,7 +11,7 @@ no program takes the bytes for array elements.
 from __future__ import annotations
 
 import argparse
-import hashlib
+import functools
 import logging
 import os
 from contextlib import ExitStack, closing
@@ -26,6 +26,7 @@ from asdffs.cli.printing import say, shown
 from asdffs.cli.results import Answer, answer_each, with_outputs
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.allocation import Encoded
+from asdffs.document.blocks.codecs import digest_of, resuming
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import NotSupportedError, UsageError
@@ -33,7 +34,7 @@ from asdffs.features.drafts import dialect_of_today
 from asdffs.features.drafts.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.format.block_header import FORM_48, BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
-from asdffs.scheduling import CHUNK, WorkerThreads
+from asdffs.scheduling import WorkerThreads
 from asdffs.workflows.assembling import Part, RoomPolicy
 from asdffs.workflows.comparing import unified
 from asdffs.workflows.repacking import Repacking, RepackOptions
@@ -224,11 +225,8 @@ class Upgrading(Repacking):
     def _check_decodable(self, number: int) -> None:
         """Raise ``DamagedBlockError`` for damaged compressed bytes, which the new file would have, too."""
         with self._workers.resumed():
-            block = self._document.blocks[number]
-            if block.header.compressed and not block.obstacle:
-                for place in range(0, max(1, block.size), CHUNK):
-                    block.read_extent(place, CHUNK)
-                block.revert()
+            self._document.blocks[number].check_decodable()
+            self._document.blocks[number].revert()
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         part = super()._encoded_part(number, encoded)
@@ -247,9 +245,6 @@ class Upgrading(Repacking):
 
     def _digest(self, number: int, header: BlockHeader) -> bytes:
         """Return the MD5 of the stored bytes; for a streamed block, that of no bytes."""
-        digest = hashlib.md5(usedforsecurity=False)
-        for place in range(0, 0 if header.streamed else header.used_size, CHUNK):
-            with self._workers.resumed():
-                piece = self._document.contents.read_stored(number, place, CHUNK)
-            digest.update(piece)
-        return digest.digest()
+        read = resuming(functools.partial(self._document.contents.read_stored, number), self._workers)
+        size = 0 if header.streamed else header.used_size
+        return digest_of(read, size, lambda: False, lambda done: None) or NO_CHECKSUM
