@@ -7,7 +7,7 @@ core/ndarray, as far as sizes are concerned.  Pure functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.chunked import (
@@ -167,15 +167,13 @@ def _row(shape: Any) -> tuple[int, ...] | None:
     return integers(shape[1:]) if isinstance(shape, list) and shape[:1] == ["*"] else None
 
 
-def find_arrays(
-    text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
-) -> tuple[Ndarray, ...]:
+def find_arrays(text: bytes, dialect: Dialect) -> tuple[Ndarray, ...]:
     """Return all ndarrays of the tree in ``text``, after a check of the whole tree (``check_tree``).
 
-    ``unique``: refuse duplicate keys.  Raises as ``Tape``.
+    Equal keys are not looked for.  Raises as ``Tape``.
     """
-    tape = Tape(text, go_on)
-    check_tree(tape, unique=unique)
+    tape = Tape(text)
+    check_tree(tape, unique=False)
     return tuple(arrays_of(tape, dialect))
 
 

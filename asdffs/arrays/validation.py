@@ -90,27 +90,20 @@ def check_text(
     return CheckedText(header, start, tuple(arrays_of(tape, dialect)), entries, oddities)
 
 
-def read_checked(
-    tape: Tape, dialect: Dialect, first_key: int | None = None
-) -> tuple[tuple[Ndarray, ...], Entries | None]:
-    """Return the arrays of a tree, and its entries for the next check.  See ``checked_entries``."""
-    entries = checked_entries(tape, dialect, first_key)
-    return tuple(arrays_of(tape, dialect)), entries
-
-
-def checked_entries(tape: Tape, dialect: Dialect, first_key: int | None = None) -> Entries | None:
-    """Check a tree, and return its entries for the next check (``rechecking``).
+def read_checked(tape: Tape, dialect: Dialect) -> tuple[tuple[Ndarray, ...], Entries | None]:
+    """Check a tree, and return its arrays, and its entries for the next check (``rechecking``).
 
     Raises ``InvalidTreeError``, also for a mapping that has a key twice.
     """
     check_tree(tape, unique=True)
-    return _entries(tape, dialect, first_key)
+    entries = _entries(tape, dialect)
+    return tuple(arrays_of(tape, dialect)), entries
 
 
 def useful_entries(tape: Tape, dialect: Dialect) -> Entries | None:
     """Check a tree, and return its entries; None, without a check, if these would spare less than half of the text.
 
-    Raises as ``checked_entries``.
+    Raises as ``read_checked``.
     """
     entries = _entries(tape, dialect)
     if entries is None or 2 * entries.spared < len(tape.text):

@@ -185,11 +185,8 @@ class TreeFit:
 
     def check_cut(self, number: int, size: int) -> None:
         """Raise ``NotPermittedError`` if an array fits block ``number`` now, and would not in ``size`` bytes."""
-        try:
-            with self._scheduler.waiting():
-                arrays = self._tree.arrays()
-        except InvalidTreeError:  # nothing is known to need the bytes
-            return
+        with self._scheduler.waiting():
+            arrays = self._tree.arrays()
         count, now = len(self._contents.table), self._contents.stated_size(number)
         for array in arrays:
             if array.block_in(count) != number or fault_in_block(array, count, lambda _: now):
@@ -260,10 +257,11 @@ class TreeFit:
             return self._judged(arrays), entries
 
     def _judged(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
-        judge = _Judge(len(self._contents.table), self._size_or_none)
-        for array in arrays:
-            judge.take(array)
-        return tuple(judge.warnings)
+        """Return a warning for each array that should be in a block of this file, but does not fit there."""
+        count, size_of = len(self._contents.table), functools.cache(self._size_or_none)
+        in_blocks = (array for array in arrays if not array.inline and not isinstance(array.source, str))
+        faults = ((array, fault_in_block(array, count, size_of)) for array in in_blocks)
+        return tuple(str(ArrayFault(array, fault)) for array, fault in faults if fault)
 
     def note(self, warnings: tuple[str, ...]) -> None:
         """Put the warnings into the report, and new ones into the log; also that the file is truncated."""
@@ -289,23 +287,3 @@ class TreeFit:
 
     def _find_hidden(self) -> Hidden:
         return find_hidden(self._tree, self._contents, self._scheduler)
-
-
-class _Judge:
-    """Collects warnings about arrays, one array at a time.
-
-    The file has ``count`` blocks.  ``size_of(number)`` is called at most once for each of them.
-    """
-
-    def __init__(self, count: int, size_of: Callable[[int], int | None]) -> None:
-        self._count = count
-        self._size_of = functools.cache(size_of)
-        self.warnings: list[str] = []
-
-    def take(self, array: Ndarray) -> None:
-        """Add a warning if ``array`` should be in a block of this file, but does not fit there."""
-        if array.inline or isinstance(array.source, str):
-            return
-        sentence = fault_in_block(array, self._count, self._size_of)
-        if sentence:
-            self.warnings.append(str(ArrayFault(array, sentence)))

@@ -153,26 +153,12 @@ class Payload:
                 self.folder.remove(self.backend.name)
 
 
-def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool) -> Payload:
-    """Return an empty payload for the file ``name``.
+def create_unnamed(spool: str) -> Payload:
+    """Return an empty payload without a name, in the directory ``spool``.  Raises ``OSError``."""
+    from tempfile import TemporaryFile  # late: it takes a while
 
-    Unless ``named``, it is in ``spool`` (None: the system's temporary directory).  Raises ``OSError``.
-    """
-    if named:
-        return Payload(folder, create_temporary(folder, name, PAYLOAD_SUFFIX), named=True)
-    return create_unnamed(spool)
-
-
-def create_unnamed(spool: str | None) -> Payload:
-    """Return an empty payload without a name, in ``spool`` (None: the system's temporary directory).
-
-    Raises ``OSError``.
-    """
-    from tempfile import TemporaryFile, gettempdir  # late: it takes a while
-
-    place = spool or gettempdir()
-    with TemporaryFile(dir=place) as file:  # never has a name, if the file system supports that
-        return Payload(FileFolder(place), FileBackend(os.dup(file.fileno()), "payload"), named=False)
+    with TemporaryFile(dir=spool) as file:  # never has a name, if the file system supports that
+        return Payload(FileFolder(spool), FileBackend(os.dup(file.fileno()), "payload"), named=False)
 
 
 def open_payload(folder: ReadFolder, name: str, fill: Fill) -> ReadBackend | None:

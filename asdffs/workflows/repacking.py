@@ -33,6 +33,7 @@ from asdffs.format.constants import NO_CHECKSUM
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import Folder, WriteBackend
 from asdffs.storage.copying import Stretch
+from asdffs.storage.sidecars import create_unnamed
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploding import moved_source
 
@@ -356,7 +357,7 @@ class Repacking:
             return encoded
 
     def _encoded_with(self, number: int, codec: Codec | None) -> Encoded:
-        payload = self._document.contents.create_payload()
+        payload = create_unnamed(self._document.contents.room.directory)
         try:
             return self._document.contents.committer.encoded(number, codec, payload)
         except BaseException:  # also an interrupt: free the payload in the spool, and raise again

@@ -5,7 +5,7 @@ import pytest
 from asdffs.errors import DamagedBlockError, NotAsdfError
 from asdffs.format.block_header import BlockHeader, build_block_header, parse_block_header
 from asdffs.format.block_index import build_block_index, find_index_start, may_be_index, parse_block_index
-from asdffs.format.layout import Padding, Span
+from asdffs.format.layout import Padding
 from asdffs.format.text import Header, build_header, find_comments_end, find_tree_end, parse_header, standard_version
 
 HEADERS = [
@@ -136,13 +136,3 @@ def test_padding_policy() -> None:
     assert policy.allocation(10001, 10000) == 20000
     assert policy.allocation((1 << 21) + 1, 1 << 21) == (1 << 21) + (1 << 20)
     assert policy.allocation(10**9, 5) == 10**9
-
-
-def test_span() -> None:
-    span = Span(10, 20)
-    assert len(span) == 10
-    assert span.clip(5, 100) == Span(15, 20)
-    assert span.clip(50, 1) == Span(20, 20)
-    assert not Span(3, 3)
-    with pytest.raises(ValueError, match="not a span"):
-        Span(3, 2)

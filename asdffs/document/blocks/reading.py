@@ -214,7 +214,7 @@ class BlockReader:
     def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Return stored bytes as ``read_stored``, or their place in the file."""
         self.locks.await_steady(number)
-        span = self.table.content(number).clip(offset, length)
+        span = self.table.content(number)[offset : offset + length]
         return self.transaction.backend.extent(span.start, len(span)) if span else b""
 
     def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # who only reads encodes nothing
     from asdffs.document.blocks.committing import BlockCommitter
     from asdffs.document.blocks.decoding import DecodedBlock
     from asdffs.storage.file_backend import FileFolder
-    from asdffs.storage.sidecars import Payload
 
 logger = logging.getLogger(__name__)
 
@@ -177,12 +176,6 @@ class BlockStore(BlockReader):
         for number in self.codecs.reordered():
             self.compressed.forget(number)
             self.changes.note_content(number)
-
-    def create_payload(self) -> Payload:
-        """Create a payload without a name in the spool, for ``encoded``.  Raises ``OSError``."""
-        from asdffs.storage.sidecars import create_unnamed
-
-        return create_unnamed(self.room.directory)
 
     def reserve(self, number: int, size: int) -> None:
         """Allocate ``size`` bytes in the file for the block.  Raises as ``BlockEditor.reserve``."""

@@ -324,11 +324,6 @@ class Transaction:
             with contextlib.suppress(OSError):  # the change must not fail because of a note for other programs
                 self.note_owner(self._note)
 
-    def reserve(self, size: int) -> None:
-        """Reserve disk space in the journal for changes of ``size`` bytes.  Raises ``OSError``."""
-        if self._file.journal is not None:
-            self._file.journal.reserve(size)
-
     def hand_over(self, backend: ReadBackend, known: Signature, embedded: Embedded | None = None) -> Transaction:
         """Return a transaction for the file as another program left it; do not use this object afterwards.
 
@@ -363,15 +358,17 @@ class Transaction:
                 journal.discard()
         self.backend.close()
 
-    def create_payload(self, spool: str | None) -> Payload:
+    def create_payload(self, spool: str) -> Payload:
         """Create an empty payload.  Without a journal it is in the directory ``spool``, and has no name.
 
         Raises ``OSError``.
         """
-        from asdffs.storage.sidecars import create_payload
+        from asdffs.storage.sidecars import PAYLOAD_SUFFIX, Payload, create_temporary, create_unnamed
 
-        file = self._file
-        return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
+        folder, name = self._file.folder, self._file.backend.name
+        if self._file.journal is None:
+            return create_unnamed(spool)
+        return Payload(folder, create_temporary(folder, name, PAYLOAD_SUFFIX), named=True)
 
     def check_alone(self) -> None:
         """Raise ``NotPermittedError`` if the ASDF file is inside another file: only its text can be changed."""

@@ -150,7 +150,10 @@ class Keeper:
         try:
             with contextlib.suppress(FileNotFoundError):
                 spool.remove(name)
-            if not _is_given_name(document, number, path):
+            given = False
+            with contextlib.suppress(OSError):  # without a copy, for which there may be no room
+                given = document.contents.give_name(number, path)
+            if not given:
                 self._write_new(spool, lambda n: name, lambda new: _copy_block(document, number, new))
             spool.sync()
         except (OSError, AsdffsError) as err:
@@ -238,7 +241,8 @@ class Keeper:
 
         The file is durable; after an error it is removed.  Only users who may read the ASDF file may read it.
         """
-        name, fd = _create_new(folder, name_of)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        name, fd = _first_free(name_of, lambda name: os.open(name, flags, 0o600, dir_fd=folder.fileno()))
         try:
             with open(fd, "wb") as new:
                 protect(fd, self._folder, self._file)
@@ -327,12 +331,6 @@ def _fill(new: BinaryIO, fill: Callable[[WriteBackend], None]) -> None:
         backend.close()
 
 
-def _create_new(folder: FileFolder, name_of: Callable[[int], str]) -> tuple[str, int]:
-    """Create a file with the first free of ``name_of(1)``, ``name_of(2)`` ...; return its name and descriptor."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    return _first_free(name_of, lambda name: os.open(name, flags, 0o600, dir_fd=folder.fileno()))
-
-
 def _first_free(name_of: Callable[[int], str], make: Callable[[str], _Made]) -> tuple[str, _Made]:
     """Call ``make`` with ``name_of(1)``, ``name_of(2)`` ... until one is free; return the name and the result."""
     number = 1
@@ -346,17 +344,6 @@ def _first_free(name_of: Callable[[int], str], make: Callable[[str], _Made]) -> 
 def _numbered(name: str) -> Callable[[int], str]:
     """Return the names to try for a leftover: ``name`` itself, then with a number."""
     return lambda number: name if number == 1 else f"{_shortened(name)}.{number}"
-
-
-def _is_given_name(document: Document, number: int, path: str) -> bool:
-    """Give the uncommitted content of a block the name ``path`` without a copy, and return whether that worked.
-
-    There may be no room for a copy.
-    """
-    try:
-        return document.contents.give_name(number, path)
-    except OSError:
-        return False
 
 
 def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
