@@ -220,7 +220,7 @@ def recover_edits(document: Document, state: StateDirectory) -> Recovered:
     cannot be saved, ``OSError``.
     """
     kept: list[str] = []
-    return Recovered(list(_told(document, state, kept)), kept)
+    return Recovered(list(_sentences(document, state, kept)), kept)
 
 
 def take_report(report: str, *, folder: int | None = None, file: str | None = None) -> Outcome | None:
@@ -239,7 +239,7 @@ def take_report(report: str, *, folder: int | None = None, file: str | None = No
         return None
 
 
-def _told(document: Document, state: StateDirectory, kept: list[str]) -> Iterator[str]:
+def _sentences(document: Document, state: StateDirectory, kept: list[str]) -> Iterator[str]:
     yield from state.claim(document.path, document.descriptor)
     if document.report.recovery:
         yield document.report.recovery

@@ -219,7 +219,7 @@ def _opened(stored: Source, place: int, size: int) -> Any:
         raise ValueError("the header of a chunk of Blosc2 contradicts itself or the block header")
     if block > _LARGEST_BLOCK:
         raise ValueError(f"a chunk of Blosc2 with blocks of more than {_LARGEST_BLOCK} bytes is not supported")
-    with told():
+    with translated_errors():
         opened = blosc2.SChunk(chunksize=max(1, size), cparams={"typesize": max(1, head[_ITEM])})
         opened.append_chunk(stored.read_at(place, length))
     return opened
@@ -237,20 +237,20 @@ def _cut(opened: Any) -> Callable[[int, int], bytes]:
     item, size = opened.typesize, opened.nbytes
 
     def part(start: int, stop: int) -> bytes:
-        with told():
+        with translated_errors():
             return bytes(opened.get_slice(start // item, -(-stop // item))[start % item :][: stop - start])
 
     if not size % item:
         return part
     if size > LARGEST_PART:
         raise ValueError(f"a chunk of more than {LARGEST_PART} bytes that ends within an item is not supported")
-    with told():
+    with translated_errors():
         whole = bytes(opened.decompress_chunk(0))
     return lambda start, stop: whole[start:stop]
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Raise ``ValueError`` for what the library raises."""
     try:
         yield

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 
 from asdffs.codecs.base import LARGEST_PART, Codec, Source, pieces
-from asdffs.codecs.bls2 import HEAD, Bls2, Settings, compressed, told
+from asdffs.codecs.bls2 import HEAD, Bls2, Settings, compressed, translated_errors
 from asdffs.codecs.blsc import PREFIX, measured
 from asdffs.codecs.seeking import Chained, Seeker
 
@@ -55,7 +55,7 @@ def _decoded(stored: Source, place: int) -> Iterator[bytes]:
         start = place + PREFIX.size
         if length > LARGEST_PART:
             raise ValueError(f"a chunk of {length} bytes is too large")
-        with told():
+        with translated_errors():
             yield bytes(blosc2.decompress2(stored.read_at(start, behind - start)))
         place = behind
 

@@ -230,10 +230,10 @@ class FileState:
         if not self.table.header(number).compressed:
             self.contents.fetch_ahead(number, parts)
 
-    def doubts(self) -> list[str]:
+    def contradictions(self) -> list[str]:
         """Return the contradictions between the tree and the file around the ASDF file.  Raises ``OSError``."""
-        embedded = self._transaction.embedded
-        return [] if embedded is None else list(embedded.doubts(self.tree.text(), self._transaction.whole.read_at))
+        embedded, read = self._transaction.embedded, self._transaction.whole.read_at
+        return [] if embedded is None else list(embedded.contradictions(self.tree.text(), read))
 
     @property
     def blocks_writable(self) -> bool:

@@ -67,7 +67,7 @@ class Embedded(Protocol):
         Raises ``NoRoomError`` if the container has no way to do it, ``OSError``.
         """
 
-    def doubts(self, text: bytes, read: Read) -> Iterator[str]:
+    def contradictions(self, text: bytes, read: Read) -> Iterator[str]:
         """Yield a sentence for each contradiction between the container and this tree.  Raises ``OSError``."""
 
     def region(self, source: str) -> Region | None:

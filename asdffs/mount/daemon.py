@@ -67,8 +67,8 @@ _PATIENCE = 2.0
 _AGAIN = 0.2
 
 
-class Site(NamedTuple):
-    """Where content is served.  ``mountpoint``: absolute.  ``note``: process, mount point and libfuse.
+class MountContext(NamedTuple):
+    """What content needs of its mount.  ``mountpoint``: absolute.  ``note``: process, mount point and libfuse.
 
     ``facts``: the same and more, for ``status.json``.  ``counters``: what the mount did.
     """
@@ -111,18 +111,18 @@ class Content(Protocol):
 class FileContent:
     """One file, which the loop looks at when its directory changes.  ``opened`` stays open after ``end``."""
 
-    def __init__(self, opened: OpenedFile, site: Site) -> None:
+    def __init__(self, opened: OpenedFile, context: MountContext) -> None:
         self.path = opened.document.path
         self.places = opened.places
         remote = opened.document.requests()
         self.is_distant = remote is not None and not remote["whole"]
-        opened.document.report.mount = lambda: {**site.facts, "counters": self.counters()}
-        kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
-        self._served = ServedFile(opened, site.options.shown, kernel, site.note)
+        opened.document.report.mount = lambda: {**context.facts, "counters": self.counters()}
+        kernel = Invalidator(context.loop, context.notifications, context.mountpoint, context.dropper)
+        self._served = ServedFile(opened, context.options.shown, kernel, context.note)
         self.areas = Areas(self._served.vfs)
-        self._loop = site.loop
-        self._counters = site.counters
-        self._watch = Watch(self.path, lambda: site.loop.post(self._look))
+        self._loop = context.loop
+        self._counters = context.counters
+        self._watch = Watch(self.path, lambda: context.loop.post(self._look))
 
     def start(self) -> None:
         """See ``Content``."""
@@ -150,19 +150,19 @@ class FileContent:
             self._loop.later(_AGAIN, self._look)
 
 
-def live_facts(content: Content, site: Site) -> dict[str, Any]:
+def live_facts(content: Content, context: MountContext) -> dict[str, Any]:
     """Return what monitoring is told of a mount; any other thread than those of the loop may call it.
 
     If the loop does not get to it in time, there is only what nobody needs the main lock for.
     """
     told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    site.loop.post(lambda: told.put(content.counters()))
+    context.loop.post(lambda: told.put(content.counters()))
     try:
         counters = told.get(timeout=_PATIENCE)
     except queue.Empty:
-        counters = {"oldest_request": site.loop.oldest}
+        counters = {"oldest_request": context.loop.oldest}
     state = "serving" if len(counters) > 1 else "not answering"
-    return {"file": content.path, "mountpoint": site.mountpoint, "state": state, "counters": counters}
+    return {"file": content.path, "mountpoint": context.mountpoint, "state": state, "counters": counters}
 
 
 # -- the process ----------------------------------------------------------------
@@ -170,7 +170,7 @@ def live_facts(content: Content, site: Site) -> dict[str, Any]:
 
 def serve(
     content: Content,
-    site: Site,
+    context: MountContext,
     libfuse: Libfuse,
     *,
     ready: Callable[[], None],
@@ -188,29 +188,30 @@ def serve(
         _reserve_report(content.places.report)
 
     def started() -> None:
-        _set_read_ahead(site.mountpoint, _DISTANT_READ_AHEAD if content.is_distant else _READ_AHEAD)
+        _set_read_ahead(context.mountpoint, _DISTANT_READ_AHEAD if content.is_distant else _READ_AHEAD)
         ready()
         content.start()
-        watchdogs.append(_watched(site))
+        watchdogs.append(_watched(context))
         _preload()
-        logger.info("%s is mounted at %s (libfuse %s)", content.path, site.mountpoint, libfuse.version)
+        logger.info("%s is mounted at %s (libfuse %s)", content.path, context.mountpoint, libfuse.version)
 
     def ended() -> None:
         leaving()
         for watchdog in watchdogs:
             watchdog.stop()
         content.stop()
-        site.notifications.stop()
-        site.dropper.stop()
+        context.notifications.stop()
+        context.dropper.stop()
         outcome.append(content.end())
 
-    operations = Operations(content.areas, site.loop, site.dropper.is_helper, site.passthrough, site.counters)
-    users = (0, os.getuid()) if site.options.allow_root else None
-    mounted = libfuse.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=libfuse.old))
-    session = _begun(mounted, f"libfuse {libfuse.version}", passthrough=site.passthrough is not None)
-    site.loop.post(started)
+    loop, is_helper = context.loop, context.dropper.is_helper
+    operations = Operations(content.areas, loop, is_helper, context.passthrough, context.counters)
+    users = (0, os.getuid()) if context.options.allow_root else None
+    mounted = libfuse.mount(context.mountpoint, fuse_options(context.options, content.path, libfuse2=libfuse.old))
+    session = _begun(mounted, f"libfuse {libfuse.version}", passthrough=context.passthrough is not None)
+    context.loop.post(started)
     try:
-        site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
+        context.loop.serve(session, lambda: Answerer(session, operations, context.loop.lock, users))
     finally:  # what was typed is kept even after a bug in the loop
         mounted.unmount()
         ended()
@@ -266,20 +267,20 @@ def wait_until_idle(
             return
 
 
-def site_of(mountpoint: str, options: MountOptions, places: Places, libfuse: Libfuse, loop: Loop) -> Site:
-    """Return the site for content at ``mountpoint``, an absolute path."""
+def context_of(mountpoint: str, options: MountOptions, places: Places, libfuse: Libfuse, loop: Loop) -> MountContext:
+    """Return the context for content at ``mountpoint``, an absolute path."""
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "libfuse": libfuse.version}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     parts = Notifications(loop.forget_attributes), PageDropper()
     passthrough = Passthrough(lambda: loop.device) if options.passthrough else None
-    return Site(mountpoint, options, loop, *parts, passthrough, note, note | more, Counters())
+    return MountContext(mountpoint, options, loop, *parts, passthrough, note, note | more, Counters())
 
 
-def _watched(site: Site) -> Watchdog:
+def _watched(context: MountContext) -> Watchdog:
     """Start the watchdog of a mount that programs can use already."""
     from asdffs.mount.watchdog import Watchdog
 
-    watchdog = Watchdog(site.loop, site.notifications, site.mountpoint)
+    watchdog = Watchdog(context.loop, context.notifications, context.mountpoint)
     watchdog.start()
     return watchdog
 

@@ -46,15 +46,15 @@ def recover(folder: Folder, backend: MovableBackend, journal: Journal) -> str:
     sentence = ""
     hidden = [name for name in folder.names() if name.startswith(".")]  # there may be 100,000 others
     for other in _journals_of_other_names(folder, backend, hidden):
-        sentence = _settle(folder, backend, other) or sentence
+        sentence = _complete_or_undo(folder, backend, other) or sentence
         other.discard()
         folder.sync()  # invariant 3
-    sentence = _settle(folder, backend, journal) or sentence
+    sentence = _complete_or_undo(folder, backend, journal) or sentence
     _remove_temporaries(folder, backend.name, hidden)
     return sentence
 
 
-def _settle(folder: Folder, backend: MovableBackend, journal: Journal) -> str:
+def _complete_or_undo(folder: Folder, backend: MovableBackend, journal: Journal) -> str:
     record = journal.pending()
     if record is None:
         return ""

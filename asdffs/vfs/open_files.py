@@ -262,7 +262,7 @@ class OpenFiles:
             opened.dirty = False
             if opened.node is not self.staging.node:
                 if not opened.node.file.commits_late or not any(h.dirty for h in self._handles.of(opened.node)):
-                    self._settle(opened.node, durable=False)
+                    self._flush_node(opened.node, durable=False)
             elif killed:
                 self.staging.cut_off()
             else:
@@ -273,12 +273,12 @@ class OpenFiles:
         opened = self._handles.files[handle]
         with self.staging.guard(opened.node):
             if opened.node is not self.staging.node:
-                self._settle(opened.node, durable=True)
+                self._flush_node(opened.node, durable=True)
             elif opened.dirty:
                 opened.dirty = False
                 self.staging.commit_draft()
 
-    def _settle(self, node: FileNode, *, durable: bool) -> None:
+    def _flush_node(self, node: FileNode, *, durable: bool) -> None:
         for opened in self._handles.of(node):
             opened.slow_write_version = -1
         node.file.flush(durable=durable)

@@ -84,7 +84,7 @@ class Assembly:
         if not self._offsets:
             self._pad()
         header = part.header._replace(allocated_size=0 if part.header.streamed else stored.length)
-        self._make_room(self._wanted(part, self._end + header.full_size))
+        self._make_room(self._gap_before(part, self._end + header.full_size))
         self._offsets.append(self._end)
         self._put(self._end, header)
         content = self._end + header.full_size
@@ -111,7 +111,7 @@ class Assembly:
         self._head += self._filler * size
         self._end += size
 
-    def _wanted(self, part: Part, start: int) -> int:
+    def _gap_before(self, part: Part, start: int) -> int:
         """Return by how many bytes the content should begin behind ``start``."""
         if self._room.align and part.stored.length >= self._room.least:
             return -start % self._room.align

@@ -117,12 +117,12 @@ def _check_tree(document: Document) -> Iterator[Finding]:
     arrays = checked.arrays
     yield from _check_versions(document, text)
     if document.dialect.upgradable:
-        doubts = registry.needed_feature("drafts").doubts(text, document.dialect)
-        yield from (Finding(Level.WARNING, doubt) for doubt in doubts)
+        contradictions = registry.needed_feature("drafts").contradictions(text, document.dialect)
+        yield from (Finding(Level.WARNING, one) for one in contradictions)
     yield from (Finding(Level.ERROR, f"line {one.line}: {one.sentence}") for one in checked.oddities)
     faults = list(find_faults(document))
     yield from (Finding(Level.ERROR, str(fault)) for fault in faults)
-    yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
+    yield from (Finding(Level.WARNING, one) for one in document.contradictions())
     for array in arrays:
         sentence = _beyond_schema(array)
         if sentence and array not in [fault.array for fault in faults]:

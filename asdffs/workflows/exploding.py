@@ -53,13 +53,13 @@ def exploded_sources(stem: str, count: int, file: str = "", directory: str = "")
     is in the directory of the file, and URIs stay as they are.
     """
 
-    def wanted(array: Ndarray) -> str | None:
+    def new_source(array: Ndarray) -> str | None:
         number = array.block_in(count)
         if number is not None:
             return uri_of(block_file_name(stem, number))
         return moved_source(array.source, file, directory) if directory else None
 
-    return wanted
+    return new_source
 
 
 def moved_source(source: int | str | None, file: str, directory: str) -> str | None:

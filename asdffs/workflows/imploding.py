@@ -118,7 +118,7 @@ def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
     """
     count = len(main.blocks)
 
-    def wanted(array: Ndarray) -> str | None:
+    def new_source(array: Ndarray) -> str | None:
         if isinstance(array.source, int):
             number = array.block_in(count)
             if number is None and array.block_in(total) is not None:
@@ -131,7 +131,7 @@ def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
             raise InvalidTreeError(sentence, path=main.path, line=array.line)
         return None if target is None else str(numbers[target])
 
-    return wanted
+    return new_source
 
 
 def _external(outline: Outline) -> Iterator[Ndarray]:
@@ -148,20 +148,20 @@ def _target(main: Document, array: Ndarray) -> str | None:
 
 def _files(main: Document, outline: Outline) -> list[str]:
     """Return the paths of the files with the blocks, in order, without the main file."""
-    wanted = {_target(main, array): array for array in _external(outline)}
+    external = {_target(main, array): array for array in _external(outline)}
     folder, name = os.path.split(main.path)
     places = {
         number: os.path.realpath(os.path.join(folder, other))
         for number, other in numbered(os.listdir(folder), os.path.splitext(name)[0]).items()
     }
-    last = max((number for number, path in places.items() if path in wanted), default=-1)
+    last = max((number for number, path in places.items() if path in external), default=-1)
     found = [
         path
         for place, (number, path) in enumerate(places.items())
-        if path in wanted or ((number == place or number < last) and is_block_file(path))
+        if path in external or ((number == place or number < last) and is_block_file(path))
     ]
     known = {*found, main.path, None}
-    return [*found, *(path for path in wanted if path is not None and path not in known)]
+    return [*found, *(path for path in external if path is not None and path not in known)]
 
 
 def _first_piece(path: str, was_edited: Callable[[str, Signature], bool], main: Document | None) -> Piece:

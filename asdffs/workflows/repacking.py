@@ -257,22 +257,22 @@ class Repacking:
         arrays = find_arrays(self._text, document.dialect)
         places = {number: place for place, number in enumerate(self.kept)}
 
-        def wanted(array: Ndarray) -> str | None:
+        def new_source(array: Ndarray) -> str | None:
             number = array.block_in(count)
             if number is None or not isinstance(array.source, int):
                 return moved_source(array.source, document.path, directory) if directory else None
             new = places[number] - (len(self.kept) if array.source < 0 else 0)
             return None if new == array.source else str(new)
 
-        if any(wanted(array) is not None for array in arrays):
+        if any(new_source(array) is not None for array in arrays):
             outline = read_outline(self._text, document.dialect)
-            self._text = checked_sources(outline, wanted, document.dialect)
+            self._text = checked_sources(outline, new_source, document.dialect)
 
     def _indexed(self) -> bool:
         """Return whether the new file may have a block index."""
         return self._document.dialect.indexed
 
-    def _wanted(self, number: int) -> Codec | None:
+    def _codec_for(self, number: int) -> Codec | None:
         """Return the codec of a block in the new file; None for no compression.  Raises as ``BlockStore.codec``."""
         wanted, form = self._storing[number], self._document.blocks[number].header.form
         return _divided(self._document.contents.codec(wanted.compression, form), wanted.piece)
@@ -288,7 +288,7 @@ class Repacking:
             return False
         why = document.blocks[number].obstacle
         try:
-            if not why and document.contents.codecs.of(number) == self._wanted(number):
+            if not why and document.contents.codecs.of(number) == self._codec_for(number):
                 return False
         except NotSupportedError as err:  # its form of header cannot name this compression
             why = document.report.tell(AsdffsError(err.sentence, remedy=err.remedy))
@@ -348,7 +348,7 @@ class Repacking:
     def _encode(self, number: int) -> Encoded:
         """Encode a block.  Runs in a worker thread."""
         with self._workers.entered():
-            encoded = self._encoded_with(number, self._wanted(number))
+            encoded = self._encoded_with(number, self._codec_for(number))
             storing = self._storing.get(number)  # an upgrade decides by itself
             if storing is not None and encoded.payload.size > storing.most * encoded.size:
                 encoded.payload.discard()

@@ -83,7 +83,7 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
         findings = _find(path, arguments)
     worst = max((finding.level for finding in findings), default=Level.NOTE)
     for finding in findings:
-        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{_told(finding, path)}")
+        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{_sentence_of(finding, path)}")
     if worst is Level.NOTE:
         _say(arguments, path, "nothing wrong")
     rows = [_facts(finding, path) for finding in findings]
@@ -91,13 +91,13 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
     return facts, {Level.ERROR: ExitCode.NOT_ASDF, Level.WARNING: ExitCode.FINDINGS}.get(worst, ExitCode.OK)
 
 
-def _told(finding: Finding, path: str) -> str:
+def _sentence_of(finding: Finding, path: str) -> str:
     return with_remedy(finding.sentence, finding.remedy, file=path, block=finding.block)
 
 
 def _facts(finding: Finding, path: str) -> dict[str, Any]:
     """Return a finding as ``--json`` prints it."""
-    facts = finding._asdict() | {"level": finding.level.name.lower(), "sentence": _told(finding, path)}
+    facts = finding._asdict() | {"level": finding.level.name.lower(), "sentence": _sentence_of(finding, path)}
     del facts["remedy"]
     return facts
 

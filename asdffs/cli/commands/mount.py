@@ -36,7 +36,7 @@ from asdffs.errors import (
     UsageError,
     reason_of,
 )
-from asdffs.mount.daemon import FileContent, live_facts, serve, site_of
+from asdffs.mount.daemon import FileContent, context_of, live_facts, serve
 from asdffs.mount.libfuse import VERSIONS, Libfuse, load_libfuse
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions
@@ -225,23 +225,23 @@ def _serve(waiting: _Waiting, ready: Callable[[], None]) -> None:
     libfuse, loop = load_libfuse(waiting.libfuse), Loop()
     opened = _opened_archive if waiting.archive else _opened_file
     try:
-        with opened(waiting, libfuse, loop) as (content, site):
+        with opened(waiting, libfuse, loop) as (content, context):
             leaving = f"STATUS=finishing {shown_name(waiting.path)}"
-            with _metrics(content, site):
-                serve(content, site, libfuse, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
+            with _metrics(content, context):
+                serve(content, context, libfuse, ready=ready, leaving=lambda: notify("STOPPING=1", leaving))
     finally:
         remove_unused_states()
 
 
 @contextlib.contextmanager
-def _metrics(content: Any, site: Any) -> Iterator[None]:
+def _metrics(content: Any, context: Any) -> Iterator[None]:
     """Serve metrics while the body runs, if they are wanted.  Raises ``MountError``, ``NotSupportedError``."""
-    if site.options.metrics is None:
+    if context.options.metrics is None:
         yield
         return
     metrics = registry.needed_feature("metrics")
-    with metrics.served(*site.options.metrics, lambda: live_facts(content, site)) as address:
-        site.facts["metrics"] = address
+    with metrics.served(*context.options.metrics, lambda: live_facts(content, context)) as address:
+        context.facts["metrics"] = address
         yield
 
 
@@ -252,8 +252,8 @@ def _opened_file(waiting: _Waiting, libfuse: Libfuse, loop: Loop) -> Iterator[tu
     try:
         opened.recover_edits()
         interrupts.check()
-        site = site_of(waiting.mountpoint, waiting.options, opened.places, libfuse, loop)
-        yield FileContent(opened, site), site
+        context = context_of(waiting.mountpoint, waiting.options, opened.places, libfuse, loop)
+        yield FileContent(opened, context), context
     finally:
         opened.close()
 
@@ -279,9 +279,9 @@ def _opened_archive(waiting: _Waiting, libfuse: Libfuse, loop: Loop) -> Iterator
             if not options.read_only:
                 state.claim(path, lambda: lock)
             state.begin()
-            site = site_of(waiting.mountpoint, options, state.places, libfuse, loop)
+            context = context_of(waiting.mountpoint, options, state.places, libfuse, loop)
             archive = registry.needed_feature("archive")
-            yield archive.archive_content(path, state.places, open_file, site), site
+            yield archive.archive_content(path, state.places, open_file, context), context
         finally:
             state.release()  # each file has its own
             state.close()

@@ -129,7 +129,7 @@ class Keeper:
         """End the session, which cannot be taken back: another program changed the file."""
         session, self._session = self._session, None
         if session is not None:
-            self._told(session, lambda: _leave(session, 0, Why.FOREIGN))
+            self._close_after(session, lambda: _leave(session, 0, Why.FOREIGN))
 
     def end(self, size: Size, read: Read, is_foreign: Callable[[], bool]) -> None:
         """End the session: note what the changed bytes are now.  ``is_foreign()``: see ``BlockStore.end_session``."""
@@ -143,9 +143,9 @@ class Keeper:
             else:
                 _end(session, self._sizes, self._kept, size, read, self._scheduler)
 
-        self._told(session, work)
+        self._close_after(session, work)
 
-    def _told(self, session: Session, work: Callable[[], object]) -> None:
+    def _close_after(self, session: Session, work: Callable[[], object]) -> None:
         """Do the last work for a session, and log why it was not possible."""
         try:
             work()

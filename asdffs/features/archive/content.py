@@ -14,7 +14,7 @@ from asdffs.document.report import Outcome
 from asdffs.document.saves.history import Places
 from asdffs.features.archive.directory import ArchiveDirectory
 from asdffs.features.archive.documents import OpenDocuments
-from asdffs.mount.daemon import Site
+from asdffs.mount.daemon import MountContext
 from asdffs.mount.invalidate import Invalidator
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
@@ -85,38 +85,38 @@ class ArchiveContent:
     """A directory.  ``open_file(folder, name)`` opens a file, and may be called without the main lock."""
 
     def __init__(
-        self, path: str, places: Places, open_file: Callable[[FileFolder, str], OpenedFile], site: Site
+        self, path: str, places: Places, open_file: Callable[[FileFolder, str], OpenedFile], context: MountContext
     ) -> None:
         self.path = path
         self.places = places
         self.is_distant = False
-        self._site = site
+        self._context = context
         self._open_file = open_file
-        options, files = site.options, Beneath(path)
-        self._documents = OpenDocuments(files, self._serve, site.loop, most=options.open_max, idle=options.idle)
+        options, files = context.options, Beneath(path)
+        self._documents = OpenDocuments(files, self._serve, context.loop, most=options.open_max, idle=options.idle)
         status = ArchiveStatus(self._documents, self._facts)
         self.areas = Areas(
-            ArchiveDirectory(files, self._documents, status, options.shown, site.loop, options.explode),
+            ArchiveDirectory(files, self._documents, status, options.shown, context.loop, options.explode),
             self._documents,
         )
         self._documents.ended = self.areas.ended
 
     def _facts(self) -> dict[str, Any]:
         """Return what is known of the mount as a whole, as JSON has it."""
-        site, options = self._site, self._site.options
+        context, options = self._context, self._context.options
         return {
             "file": self.path,
             "writable": not options.read_only,
             "explode": options.explode,
-            **site.facts,
-            **(_OFF if site.passthrough is None else site.passthrough.facts),
+            **context.facts,
+            **(_OFF if context.passthrough is None else context.passthrough.facts),
             "counters": self.counters(),
         }
 
     def counters(self) -> dict[str, Any]:
         """See ``Content``."""
         documents = (vfs.document for vfs in self._documents.open_now())
-        return self._site.counters.facts(self._site.loop, documents, len(self.areas.handles))
+        return self._context.counters.facts(self._context.loop, documents, len(self.areas.handles))
 
     def start(self) -> None:
         """Do nothing: each request looks for changes."""
@@ -131,14 +131,14 @@ class ArchiveContent:
 
     def _serve(self, folder: FileFolder, name: str, directory: str, number: int) -> ServedFile:
         """Open a file.  Raises as ``open_file``."""
-        site = self._site
-        with site.loop.waiting():  # the disk may be slow, or the file locked by a mount that is just ending
+        context = self._context
+        with context.loop.waiting():  # the disk may be slow, or the file locked by a mount that is just ending
             opened = self._open_file(folder, name)
         try:
             opened.recover_edits()
-            kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper, directory)
-            note = {**site.note, "directory": site.mountpoint + directory, "idle": site.options.idle}
-            return ServedFile(opened, site.options.shown, kernel, note, number=number, later=True)
+            kernel = Invalidator(context.loop, context.notifications, context.mountpoint, context.dropper, directory)
+            note = {**context.note, "directory": context.mountpoint + directory, "idle": context.options.idle}
+            return ServedFile(opened, context.options.shown, kernel, note, number=number, later=True)
         except BaseException:
             opened.close()
             raise

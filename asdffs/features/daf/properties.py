@@ -170,7 +170,7 @@ def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int
         if missing is not None:
             raise InvalidStoreError(f"belongs to the axis {missing!r}, which the store does not have")
         shape = tuple(axes[axis] for axis in key.axes)
-        wanted = tuple(_wanted(descriptor, key, parts))
+        wanted = tuple(_needed_parts(descriptor, key, parts))
         for part in wanted:
             if part not in parts:
                 raise InvalidStoreError(f"{key.name}.{part} is missing")
@@ -182,7 +182,7 @@ def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int
     return array
 
 
-def _wanted(descriptor: Descriptor, key: Key, parts: list[str]) -> Iterator[str]:
+def _needed_parts(descriptor: Descriptor, key: Key, parts: list[str]) -> Iterator[str]:
     """Yield the parts that it must have beside its descriptor."""
     strings = descriptor.eltype.name == STRING
     if descriptor.format == "dense":

@@ -35,7 +35,7 @@ def dialect_of_today() -> Dialect:
     return found
 
 
-def doubts(text: bytes, dialect: Dialect) -> Iterator[str]:
+def contradictions(text: bytes, dialect: Dialect) -> Iterator[str]:
     """Yield what the drafts want of a tree: the root has the tag ``core/asdf``, and its ``data`` is an ndarray."""
     from asdffs.tree.locating import locate
     from asdffs.tree.tape import MAPPINGS, Tape

@@ -177,7 +177,7 @@ def sky_cards(document: FileState, wcs: Branch, shape: tuple[int, ...]) -> Calla
                 document.budget.check(sum(map(document.contents.size, numbers)), "the gwcs")
                 contents = {number: _content(document, number) for number in sorted(numbers)}
             except AsdffsError as err:
-                return _told(f"the coefficients of the gwcs cannot be read: {err.sentence}")
+                return _as_comments(f"the coefficients of the gwcs cannot be read: {err.sentence}")
             rest = [contents.get(number, b"") for number in range(len(document.table))]
             header = new_header(document.dialect.rules)
         key = _digest(text, path, contents.values()), shape
@@ -215,11 +215,11 @@ def _cards_in(answer: dict[str, Any]) -> list[Card]:
     cards = answer.get("cards")
     if isinstance(cards, list):
         found = [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]
-        return found if room_for(found) <= ROOM else _told("its cards are too long")
-    return _told(str(answer.get("reason", "the answer of the process was not understood")))
+        return found if room_for(found) <= ROOM else _as_comments("its cards are too long")
+    return _as_comments(str(answer.get("reason", "the answer of the process was not understood")))
 
 
-def _told(why: str) -> list[Card]:
+def _as_comments(why: str) -> list[Card]:
     reason = f"no sky coordinates: {why}"
     _tell(reason)
     return [("COMMENT", reason[start : start + _COMMENT], "") for start in range(0, min(len(reason), 400), _COMMENT)]

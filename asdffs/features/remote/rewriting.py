@@ -81,7 +81,7 @@ def change_object(url: str, change: Callable[[str], None]) -> None:
     ``RemoteError``, ``OSError``.
     """
     place = parse_url(url)
-    with _told(place), _opened(place) as store, _folder() as folder:
+    with _translated_errors(place), _opened(place) as store, _folder() as folder:
         path = os.path.join(folder, _COPY)
         copy = _whole_copy(store, path) if store.size <= WHOLE else _hollow_copy(store, url, path)
         before = os.stat(path)
@@ -294,7 +294,7 @@ def _end(document: Document) -> int:
 
 
 @contextlib.contextmanager
-def _told(url: Url) -> Iterator[None]:
+def _translated_errors(url: Url) -> Iterator[None]:
     """Raise errors of botocore as ours."""
     try:
         yield

@@ -143,11 +143,11 @@ class Mirror:
         A file that could not be carried is in ``trouble``.  It is tried again after another one was carried.
         ``last``: also commit a tree without an end marker, so that it is refused and kept.
         """
-        wanted, carried = set(names), []
+        due, carried = set(names), []
         for name in self.signatures():
-            if name in wanted and self._carried(name, last=last):
+            if name in due and self._carried(name, last=last):
                 carried.append(name)
-        waiting = set(self.trouble) - wanted
+        waiting = set(self.trouble) - due
         return [*carried, *(self.carry(waiting, last=last) if carried and waiting else ())]
 
     def _carried(self, name: str, *, last: bool) -> bool:
@@ -327,14 +327,14 @@ class Mirror:
                 start, stop = branch.source
                 written[branch.path] = exploded(branch.array), outline.text[start:stop]
 
-        def wanted(array: Ndarray) -> str | None:
+        def new_source(array: Ndarray) -> str | None:
             then, text = written.get(array.path, (None, ""))
             if then is not None and then.strip('"') == array.source:
                 return text
             number = self._number_of(array, here)
             return moved_source(array.source, here, os.path.dirname(document.path)) if number is None else str(number)
 
-        return wanted
+        return new_source
 
     def _number_of(self, array: Ndarray, here: str) -> int | None:
         """Return the number of the block for a source, from the name of its file; None for other files.

@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     roots = older
     with _way_of(arguments) as way:
         done = indexed(path, roots, way, part, forget=arguments.forget)
-    say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {_told(done)}")
+    say_or_json(arguments, {"catalog": path, **done._asdict()}, f"{path}: {_summary(done)}")
     if done.unread:
         logger.warning("%s: %s cannot be read: asdffs find --sql %s", path, numbered(done.unread, "file"), BROKEN)
     return _code_of(done)
@@ -277,7 +277,7 @@ def _listed(name: str | None, *, null: bool) -> list[str]:
     return [os.fsdecode(line) for line in content.split(separator) if line]
 
 
-def _told(done: Indexed) -> str:
+def _summary(done: Indexed) -> str:
     parts = [numbered(done.found, "file"), f"{done.read} read"]
     parts += [f"{done.moved} moved"] if done.moved else []
     parts += [f"{done.removed} removed"] if done.removed else []

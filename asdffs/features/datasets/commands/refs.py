@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(text)
     else:
         _write(arguments, text)
-        say(f"{arguments.output}: {_told(arguments, made)}")
+        say(f"{arguments.output}: {_summary(arguments, made)}")
     return worse(code, ExitCode.OK if made.arrays else ExitCode.NOT_FOUND)
 
 
@@ -95,7 +95,7 @@ def _write(arguments: argparse.Namespace, text: str) -> None:
     write_out(out, lambda folder, backend: backend.write_at(0, text.encode()), arguments.files)
 
 
-def _told(arguments: argparse.Namespace, made: References) -> str:
+def _summary(arguments: argparse.Namespace, made: References) -> str:
     arrays, files = len(made.arrays), len(arguments.files)
     told = f"{arrays} {'array' if arrays == 1 else 'arrays'} of {files} {'file' if files == 1 else 'files'}"
     left = len(made.left_out)

@@ -173,7 +173,7 @@ class Upgrading(Repacking):
 
     def _change(self, number: int) -> BlockUpgrade:
         block = self._document.blocks[number]
-        codec = self._wanted(number)
+        codec = self._codec_for(number)
         will_be = block.compression
         if self._is_to_encode(number):
             will_be = codec.id.decode("latin-1") if codec is not None else "none"
@@ -197,7 +197,7 @@ class Upgrading(Repacking):
     def _indexed(self) -> bool:
         return True
 
-    def _wanted(self, number: int) -> Codec | None:
+    def _codec_for(self, number: int) -> Codec | None:
         """Return the codec for a block: zlib or bzp2 if its old encodings end with one, else none."""
         document = self._document
         names = document.blocks[number].compression.split("+")

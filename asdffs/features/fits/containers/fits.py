@@ -153,7 +153,7 @@ class EmbeddedInFits(NamedTuple):
                     piece[first - place : last - place] = write.payload[first - write.offset : last - write.offset]
             yield bytes(piece)
 
-    def doubts(self, text: bytes, read: Read) -> Iterator[str]:
+    def contradictions(self, text: bytes, read: Read) -> Iterator[str]:
         """See ``Embedded``: headers that changed after the tree was written, and wrong checksums of the extension."""
         stated = _HASH.search(text)
         if stated is not None and stated[1].decode() != self._hash():

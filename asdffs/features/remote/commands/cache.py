@@ -34,13 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
         trim(0)
     count, size = used()
     if arguments.clear and not arguments.json:
-        say(f"{cache_folder()}: removed {_told(before - count, max(0, total - size))}")
+        say(f"{cache_folder()}: removed {_summary(before - count, max(0, total - size))}")
     if arguments.json:
         print(json.dumps({"directory": cache_folder(), "files": count, "bytes": size}, indent=2))
     else:
-        say(f"{cache_folder()}: {_told(count, size)}")
+        say(f"{cache_folder()}: {_summary(count, size)}")
     return 0
 
 
-def _told(count: int, size: int) -> str:
+def _summary(count: int, size: int) -> str:
     return f"{size} bytes in {count} {'file' if count == 1 else 'files'}"
