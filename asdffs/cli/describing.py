@@ -98,7 +98,6 @@ def _block(document: Document, number: int) -> dict[str, Any]:
 def _arrays_facts(document: Document, arrays: Sequence[Ndarray]) -> list[dict[str, Any]]:
     if not arrays:
         return []
-
     branches = {branch.path: branch for branch in document.outlines.outline().arrays}
     units = {path: document.units(branch).get("", "") for path, branch in branches.items()}
     masked = {path for path, branch in branches.items() if branch.masked or branch_of_mask(branch) is not None}

@@ -121,7 +121,10 @@ class LockTable:
         """Begin to read."""
         self._lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError:  # the system has no more threads
+            self._read()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):
@@ -129,7 +132,8 @@ class LockTable:
 
     def may_have(self, folder: Folder, name: str) -> bool:
         """Return whether a process may have locked the file ``name``; False also if that is not known."""
-        self._reader.join()
+        if self._reader.ident is not None:
+            self._reader.join()
         try:
             return bool(_holders(folder.signature(name), self._lines))
         except OSError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,11 @@ from asdffs.errors import AsdffsError, NotPermittedError
 from asdffs.scheduling import RankedLock
 from asdffs.vfs.inodes import ROOT, Item
 from asdffs.views.base import ViewDirectory, ViewFile
+
+try:
+    from _blake2 import blake2b
+except ImportError:  # hashlib has the same, but also loads OpenSSL, and a mount begins 3 ms later
+    from hashlib import blake2b
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +56,11 @@ class Owner(NamedTuple):
 def number_of(folder: int, name: str) -> int:
     """Return the inode number of a view entry.
 
-    It depends only on directory and name, so a node may be dropped and made anew.  Another process has other numbers:
-    Python's hash of a text has a secret key, so nobody can choose names of equal numbers.
+    It depends only on directory and name, so a node may be dropped and made anew, and backup programs know the files
+    of the next mount again.
     """
-    return _OF_VIEWS | (hash((folder, name)) & (_OF_VIEWS - 1))
+    digest = blake2b(b"%d/%s" % (folder, os.fsencode(name)), digest_size=8).digest()
+    return _OF_VIEWS | (int.from_bytes(digest, "big") >> 2)
 
 
 def number_on(device: int, inode: int) -> int:
