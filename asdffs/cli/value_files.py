@@ -73,7 +73,7 @@ class Task(NamedTuple):
 class Result:
     """What became of one file.  ``edits``: path, old and new text of each.  ``diff``: for a dry run.
 
-    ``contradictions``: sentences about the file around the ASDF file, if there is one.
+    ``doubts``: sentences about the file around the ASDF file, if there is one.
     """
 
     def __init__(self, file: str) -> None:
@@ -84,7 +84,7 @@ class Result:
         self.diff = ""
         self.error = ""
         self.code = 0
-        self.contradictions: list[str] = []
+        self.doubts: list[str] = []
 
     def failed(self, err: AsdffsError | OSError) -> Result:
         """Note the error, and return this."""
@@ -233,7 +233,7 @@ def _change(path: str, task: Task, result: Result, shown: str = "") -> None:
             document.finish()
             _record(task, path, state="done")
             result.changed = True
-            result.contradictions = document.contradictions()
+            result.doubts = document.contradictions()
 
 
 def _is_selected(values: Values, text: bytes, task: Task, result: Result) -> bool:
@@ -299,10 +299,10 @@ def _tell_notes(results: Sequence[Result]) -> None:
         file, edit = noted[0]
         more = f" (and {len(noted) - 1} more)" if len(noted) > 1 else ""
         say(f"asdffs: {file}: {edit['path']} {edit['note']}{more}", file=sys.stderr)
-    contradicted = [one for one in results if one.contradictions]
-    if contradicted:
-        more = f" (and so in {len(contradicted) - 1} more files)" if len(contradicted) > 1 else ""
-        say(f"asdffs: {contradicted[0].file}: {contradicted[0].contradictions[0]}{more}", file=sys.stderr)
+    doubted = [one for one in results if one.doubts]
+    if doubted:
+        more = f" (and so in {len(doubted) - 1} more files)" if len(doubted) > 1 else ""
+        say(f"asdffs: {doubted[0].file}: {doubted[0].doubts[0]}{more}", file=sys.stderr)
 
 
 def _sentence(path: str, old: str, new: str, note: str) -> str:

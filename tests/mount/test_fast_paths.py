@@ -222,9 +222,9 @@ def test_a_write_while_a_view_is_flushed_is_flushed_later(mount: Mount, monkeypa
         synced.append(number)
 
     monkeypatch.setattr(type(committer), "flush", flush)
-    mount.vfs._settle(mount.vfs._handles.files[handle].node, durable=True)
+    mount.vfs._flush_node(mount.vfs._handles.files[handle].node, durable=True)
     assert mount.write(handle, offset, b"e" * 40)
-    mount.vfs._settle(mount.vfs._handles.files[handle].node, durable=True)
+    mount.vfs._flush_node(mount.vfs._handles.files[handle].node, durable=True)
     assert synced == [0, 0]
 
 
