@@ -65,9 +65,10 @@ def _block_patches(document: Document, number: int, span: Span) -> list[Patch]:
 
 
 def draw(parts: list[Patch], size: int, count: int) -> list[str]:
-    """Return the kind that each of ``count`` cells shows: of the part that has most of its bytes.
+    """Return the kinds that the ``count`` cells of the drawing show.
 
-    ``size``, the bytes of the file, is at least ``count``.
+    A cell shows the part that has most of the bytes of the cell.  ``size``, in bytes, is that of the file, and at
+    least ``count``.
     """
     starts = [part.span.start for part in parts]
     cells = []

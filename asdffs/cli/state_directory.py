@@ -257,7 +257,7 @@ def _sentences(document: Document, state: StateDirectory, kept: list[str]) -> It
 
 
 def _recovered(document: Document, spool: str) -> Iterator[str]:
-    if os.path.isdir(spool) and os.listdir(spool) and (daf := registry.feature("daf")) is not None:
+    if (daf := registry.feature("daf")) is not None:
         yield from daf.recover_store(document, spool)
 
 

@@ -68,9 +68,10 @@ _AGAIN = 0.2
 
 
 class MountContext(NamedTuple):
-    """What content needs of its mount.  ``mountpoint``: absolute.  ``note``: process, mount point and libfuse.
+    """The parts of a mount that its content uses: its options, its loop, and its ways to notify the kernel.
 
-    ``facts``: the same and more, for ``status.json``.  ``counters``: what the mount did.
+    ``mountpoint``: absolute.  ``note``: process, mount point and libfuse, for other programs.  ``facts``: the same
+    and more, for ``status.json``.  ``counters``: how often the mount did what.
     """
 
     mountpoint: str
@@ -268,7 +269,7 @@ def wait_until_idle(
 
 
 def context_of(mountpoint: str, options: MountOptions, places: Places, libfuse: Libfuse, loop: Loop) -> MountContext:
-    """Return the context for content at ``mountpoint``, an absolute path."""
+    """Return what content at ``mountpoint``, an absolute path, uses of its mount."""
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "libfuse": libfuse.version}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     parts = Notifications(loop.forget_attributes), PageDropper()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from mmap import PAGESIZE
 from typing import Final, NamedTuple
 
 from asdffs.scheduling import CHUNK
@@ -21,9 +22,12 @@ _NO_COPY_RANGE: Final = frozenset(
 )
 #: Bytes that the kernel copies at a time, so that progress is visible, and a signal is handled in between.
 _AT_ONCE: Final = 64 << 20
-#: The kernel copies by a pipe of so many bytes.  Where each of its pieces begins at a multiple of them in the target,
-#: they become large folios of the page cache, and copying takes two thirds of the time.
+#: The kernel copies through a pipe of so many bytes.  If each of its pieces begins at a multiple of this size in the
+#: target, the page cache uses large pages for them, and copying takes two thirds of the time.
 _PIPE: Final = 1 << 16
+#: File systems that share have no larger blocks.  A network file system says how much it transfers at a time instead,
+#: up to 16 MiB; there, pages matter.
+_LARGEST_UNIT: Final = 1 << 17
 #: Fewer file-system blocks than this are copied: aligning them would take more space than sharing saves.
 _WORTH: Final = 16
 
@@ -79,7 +83,7 @@ def misplaced(stretch: Stretch, target: WriteBackend, to: int) -> int:
 
     0 if it is too small for that.
     """
-    unit = target.unit()
+    unit = target.unit() if target.unit() <= _LARGEST_UNIT else PAGESIZE
     return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
 
 

@@ -112,9 +112,9 @@ _UNNAMED: Final = " (deleted)"
 
 
 class LockTable:
-    """The files that processes have locked now, read by a thread: Linux lets the first reader wait for 10 to 20 ms.
+    """The table of locked files, ``/proc/locks``, read by a thread, because Linux may take 20 ms to return it.
 
-    To try the lock would be faster, but would refuse it to another process that wants it at that moment.
+    Taking the lock for a moment would be faster, but another process that asks for it just then would be refused.
     """
 
     def __init__(self) -> None:

@@ -78,7 +78,7 @@ def parse_url(text: str) -> Url:
     if not host or not parts.path.strip("/"):
         place = "host" if parts.scheme.lower() in WEB else "bucket"
         raise UsageError(f"the URL has no {place} or no path; write SCHEME://{place.upper()}/PATH", path=shown)
-    if any(ord(character) <= 32 for character in text):
+    if min(text) <= " ":
         raise UsageError("the URL has spaces or control characters; encode them, a space is %20", path=shown)
     return Url(parts.scheme.lower(), text.partition("#")[0], shown, host, parts.path)
 

@@ -14,7 +14,8 @@ from unittest import mock
 
 import pytest
 
-from asdffs.storage.copying import copy_bytes
+from asdffs.storage.copying import Stretch, copy_bytes, misplaced
+from asdffs.storage.file_backend import FileBackend
 
 MIB = 1 << 20
 CONTENT = random.Random(5).randbytes(20 * MIB + 12_345)
@@ -82,3 +83,16 @@ def test_a_full_disk(files: Files) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize(
+    ("unit", "length", "moved"),
+    [(4096, 64 << 10, 1004), (4096, MIB >> 5, 0), (1 << 16, MIB, 1004), (MIB, MIB, 1004), (16 * MIB, MIB, 1004)],
+)
+def test_regression_room_before_a_block_is_not_that_of_a_network_file_system(
+    files: Files, unit: int, length: int, moved: int
+) -> None:
+    """It says how much it transfers at a time, not where bytes can be shared."""
+    target = FileBackend(os.dup(files.target), "target")
+    with mock.patch.object(target, "unit", return_value=unit), contextlib.closing(target):
+        assert misplaced(Stretch(target, 5100, length), target, 4096) == moved

@@ -151,7 +151,7 @@ def _libfuse() -> Iterator[Diagnosis]:
         "3": "sudo apt install fuse3",
         "2": "sudo apt install libfuse2 (only needed where there is no libfuse 3)",
     }
-    found = [_one_libfuse(version, what) for version, what in advice.items()]
+    found = [_one_libfuse(version, command) for version, command in advice.items()]
     if all(one.level is not Verdict.OK for one in found):
         yield Diagnosis(Verdict.PROBLEM, "libfuse", "there is none", advice["3"])
     yield from found

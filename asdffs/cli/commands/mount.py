@@ -20,7 +20,7 @@ from asdffs.cli.mount_options import parse_options
 from asdffs.cli.printing import say
 from asdffs.cli.process import wanted_libfuse
 from asdffs.cli.reading import remote_of
-from asdffs.cli.results import sentence_of
+from asdffs.cli.results import ExitCode, exit_code_of, sentence_of
 from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.state_files import remove_unused_states, state_home
 from asdffs.cli.writing import OpenedFile, open_for_mount
@@ -116,9 +116,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", dest="single", action="store_true", help="ignored; accepted for other programs' sake")
     parser.add_argument("--layout", metavar="VIEW", help="show this view as the root: daf")
     parser.add_argument("--systemd", action="store_true", help="stay in the foreground and notify systemd when ready")
-    parser.add_argument(
-        "-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="mount options, see below"
-    )
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="see below")
     parser.add_argument("--libfuse", choices=VERSIONS, help="the version of libfuse that mounts")
     add_remote(parser)
 
@@ -129,19 +127,12 @@ def run(arguments: argparse.Namespace) -> int:
         logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
     if _is_mounted_image(arguments):
         return 0
-    options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
-    if options.settings.schema:
-        from asdffs.document.schema import check_available
-
-        check_available()
-    remote = remote_of(arguments, options.settings.remote)
-    options = options._replace(settings=options.settings._replace(remote=remote))
+    options = _stated_options(arguments)
     path = _path_of(arguments.file)
     mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
     if options.log is not None:
         check_log(options.log)
-        options = options._replace(log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
     _check_device()
     _check_helper()
     archive = os.path.isdir(path)
@@ -167,6 +158,18 @@ def run(arguments: argparse.Namespace) -> int:
         return run_in_background(_reporting(work), log, reopen_logs, keep=(claim,))
     finally:
         os.close(claim)  # the daemon has its own; if it was refused, the next mount may begin at once
+
+
+def _stated_options(arguments: argparse.Namespace) -> MountOptions:
+    """Return the options of the mount.  Raises ``UsageError``, ``MissingFileError`` if a library is not installed."""
+    options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
+    if options.settings.schema:
+        from asdffs.document.schema import check_available
+
+        check_available()
+    log = options.log if options.log in (None, SYSLOG) else os.path.abspath(options.log)
+    settings = options.settings._replace(remote=remote_of(arguments, options.settings.remote))
+    return options._replace(log=log, settings=settings)
 
 
 def _is_mounted_image(arguments: argparse.Namespace) -> bool:
@@ -300,7 +303,6 @@ def _locked(directory: str, refusal: AsdffsError) -> int:
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:
     """Return ``work`` with errors that are printed as long as the daemon has the terminal, then logged."""
-    from asdffs.cli.results import ExitCode, exit_code_of
 
     def wrapped(ready: Callable[[], None]) -> int:
         try:
@@ -312,9 +314,8 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
             say(f"asdffs: {sentence_of(err)}", file=sys.stderr)
             return exit_code_of(err)
         except OSError as err:
-            why = reason_of(err)
             advice = "make room, or mount with -o ro or -o nojournal"
-            say(f"asdffs: cannot be mounted for writing: {why}; {advice}", file=sys.stderr)
+            say(f"asdffs: cannot be mounted for writing: {reason_of(err)}; {advice}", file=sys.stderr)
             return ExitCode.UNFINISHED
 
     return wrapped

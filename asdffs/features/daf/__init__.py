@@ -34,7 +34,9 @@ def open(path: str | os.PathLike[str]) -> Store:  # noqa: A001
 
 def recover_store(document: Document, spool: str) -> Iterator[str]:
     """Replay and commit the log that a killed mount left in ``spool``, if there is one; see ``recovering``."""
-    from asdffs.features.daf.format import LOG, NEXT
+    if not os.path.isdir(spool) or not os.listdir(spool):
+        return
+    from asdffs.features.daf.format import LOG, NEXT  # few mounts were killed
 
     if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
         from asdffs.features.daf.recovering import recover_store

@@ -39,7 +39,7 @@ def has_profile() -> bool:
 
 def proxy_to(scheme: str, server: str) -> str | None:
     """Return the URL of the proxy to ``server``; None for none."""
-    if not any(name.lower() == f"{scheme}_proxy" for name in os.environ):
+    if f"{scheme}_proxy" not in map(str.lower, os.environ):
         return None
     from urllib.request import getproxies, proxy_bypass  # slow to import, and seldom needed
 

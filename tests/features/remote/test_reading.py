@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.calls import calls
 from support.mounts import LIMIT
 from support.remote_files import arrays, make, ranges, refusing
 from support.web_server import Answer, Request, WebServer
@@ -76,6 +77,16 @@ def url(server: WebServer, tmp_path: Path) -> str:
 
 def opened(url: str, remote: RemoteOptions = PATIENT) -> Document:
     return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
+
+
+def test_an_open_makes_few_calls(server: WebServer, url: str) -> None:
+    """A second file of a server that is known: calls of asdffs, without those of the HTTP client."""
+    opened(url).close()
+    second = server.put("/d/second.asdf", server.objects["/d/data.asdf"]) + SECRET
+    documents: list[Document] = []
+    found = calls(lambda: documents.append(opened(second)))
+    documents[0].close()
+    assert len([name for name in found if name[0] not in "/<"]) <= 350
 
 
 def test_few_right_requests(server: WebServer, url: str) -> None:
