@@ -39,12 +39,17 @@ def say_or_json(arguments: argparse.Namespace, facts: Any, *lines: str) -> None:
         say(*lines)
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Yield ``rows`` of cells as lines in columns; those whose number is in ``right`` are aligned at the right."""
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), between: str = " ") -> Iterator[str]:
+    """Yield ``rows`` of cells as lines in columns; those whose number is in ``right`` are aligned at the right.
+
+    ``between``: what separates two columns.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = enumerate(zip(row, widths, strict=True))
-        yield " ".join(cell.rjust(width) if n in right else cell.ljust(width) for n, (cell, width) in cells).rstrip()
+        yield between.join(
+            cell.rjust(width) if n in right else cell.ljust(width) for n, (cell, width) in cells
+        ).rstrip()
 
 
 class Rows:

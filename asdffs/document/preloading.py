@@ -139,8 +139,12 @@ _MODULES: Final = (
     "asdffs.arrays.outline",
     "asdffs.arrays.rechecking",
     "asdffs.arrays.validation",
+    "ctypes",
     "difflib",
+    "hashlib",
+    "pwd",
     "subprocess",
+    "tempfile",
     "urllib.parse",
 )
 

@@ -25,8 +25,8 @@ _AT_ONCE: Final = 64 << 20
 #: The kernel copies through a pipe of so many bytes.  If each of its pieces begins at a multiple of this size in the
 #: target, the page cache uses large pages for them, and copying takes two thirds of the time.
 _PIPE: Final = 1 << 16
-#: File systems that share have no larger blocks.  A network file system says how much it transfers at a time instead,
-#: up to 16 MiB; there, pages matter.
+#: The largest block of a file system for which room is left.  Network file systems tell how much they transfer at a
+#: time instead, 1 to 16 MiB.
 _LARGEST_UNIT: Final = 1 << 17
 #: Fewer file-system blocks than this are copied: aligning them would take more space than sharing saves.
 _WORTH: Final = 16
@@ -78,12 +78,17 @@ class Stretch(NamedTuple):
     length: int
 
 
+def sharing_unit(target: WriteBackend) -> int:
+    """Return the size of the parts that files on the file system of ``target`` share: its blocks, or pages."""
+    return target.unit() if target.unit() <= _LARGEST_UNIT else PAGESIZE
+
+
 def misplaced(stretch: Stretch, target: WriteBackend, to: int) -> int:
     """Return by how many bytes ``stretch`` must move on from ``to`` in ``target`` to be shared, or copied by pages.
 
     0 if it is too small for that.
     """
-    unit = target.unit() if target.unit() <= _LARGEST_UNIT else PAGESIZE
+    unit = sharing_unit(target)
     return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
 
 
@@ -103,7 +108,7 @@ def transfer(folder: Folder, stretch: Stretch, target: WriteBackend, to: int, st
 
 def _share(folder: Folder, stretch: Stretch, target: WriteBackend, to: int) -> range:
     """Share as many bytes as possible, and return their range in ``stretch``."""
-    unit = target.unit()
+    unit = sharing_unit(target)
     start = -stretch.offset % unit
     stop = start + (stretch.length - start) // unit * unit
     none = range(0)

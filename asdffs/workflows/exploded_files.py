@@ -30,7 +30,7 @@ from asdffs.errors import (
 )
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import WriteBackend
-from asdffs.storage.copying import Stretch, misplaced, transfer
+from asdffs.storage.copying import Stretch, misplaced, sharing_unit, transfer
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.sidecars import temporary_prefix
@@ -125,7 +125,7 @@ def fill_of_block(document: Document, folder: FileFolder, number: int) -> Fill:
 def _fill(folder: FileFolder, file: ExplodedPart, stretch: Stretch, step: Callable[[int], object]) -> Fill:
     def fill(new: WriteBackend) -> None:
         gap = misplaced(stretch, new, len(file.prefix))  # so that the bytes can be shared, or copied by pages
-        prefix = file.moved(gap + new.unit() if gap == 1 else gap).prefix  # a comment has at least 2 bytes
+        prefix = file.moved(gap + sharing_unit(new) if gap == 1 else gap).prefix  # a comment has at least 2 bytes
         new.write_at(0, prefix)
         transfer(folder, stretch, new, len(prefix), step)
 

@@ -157,7 +157,7 @@ def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequ
         return
     table = [["FILE", *map(format_path, paths)]] if len(paths) > 1 else []
     table += [[row.file, *map(_on_one_line, row.cells)] for row in rows]
-    for line in aligned(table) if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
+    for line in aligned(table, between="  ") if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
         say(line)
 
 
