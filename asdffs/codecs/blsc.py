@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from asdffs.codecs.base import IN_WORK, Codec, Source, in_memory, in_parallel, pieces
 from asdffs.codecs.seeking import Chained, Seeker
@@ -78,6 +80,15 @@ class _Buffer:
         return head + offsets + b"".join(blocks)
 
 
+def _library(threads: int) -> Any:
+    """Return the library, which uses ``threads`` threads for a buffer, and lets those of Python run meanwhile."""
+    import blosc
+
+    blosc.set_releasegil(True)
+    blosc.set_nthreads(threads)
+    return blosc
+
+
 class Blsc(Codec):
     """The codec of blocks of one buffer."""
 
@@ -111,15 +122,12 @@ class Blsc(Codec):
 
         Needs memory for the whole content, because the library encodes only whole buffers.
         """
-        import blosc
-
         if content.size > _LARGEST:
             raise ValueError(f"a blsc block holds at most {_LARGEST} bytes; choose another compression")
         if not content.size:
             return
-        blosc.set_releasegil(True)
         with in_memory(content) as whole:
-            yield blosc.compress(whole)
+            yield _library(os.cpu_count() or 1).compress(whole)
 
 
 @dataclass(frozen=True)
@@ -144,9 +152,7 @@ class BlscPieces(Blsc):
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``."""
-        import blosc
-
-        blosc.set_releasegil(True)
+        blosc = _library(os.cpu_count() or 1)
         bits, whole = self.flags & _BITS_SHUFFLED, self.flags & _SHUFFLED
         shuffle = blosc.BITSHUFFLE if bits else blosc.SHUFFLE if whole else blosc.NOSHUFFLE
         name = _INNER[min(self.flags >> 5, len(_INNER) - 1)]
@@ -249,9 +255,7 @@ def _raw(stored: Source, buffer: _Buffer, start: int) -> Iterator[bytes]:
 
 def _decoded(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:
     """Yield the content from the block ``first`` on: that one alone, then a few at a time, in parallel."""
-    import blosc
-
-    blosc.set_releasegil(True)
+    _library(1)  # several buffers are decoded at the same time
     small_buffers = _small_buffers(stored, buffer, spans, first)
     yield from map(_decompressed, itertools.islice(small_buffers, 1))
     yield from in_parallel(_decompressed, small_buffers, lambda small: len(small) + _length(small))
