@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.errors import InvalidTreeError
@@ -41,6 +41,16 @@ class Scalar(NamedTuple):
 
 #: Shared by all branches without children or scalars, to save memory; never changed.
 _NO_CHILDREN: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class Later(Protocol):
+    """Reads the children and scalars of a branch when somebody asks for them."""
+
+    def __call__(self, branch: Branch) -> None:
+        """Add them to ``branch``."""
+
+    def may_have(self, word: str) -> bool:
+        """Return whether ``word`` may be in a key, without reading any."""
 
 
 class Branch:
@@ -113,7 +123,7 @@ class Branch:
         self.above: Sequence[Branch] = ()
         self._children: Mapping[str | int, Branch] = _NO_CHILDREN
         self._scalars: Mapping[str, Scalar] = _NO_CHILDREN
-        self.later: Callable[[Branch], None] | None = None
+        self.later: Later | None = None
         self.array: Ndarray | None = None
         self.source: tuple[int, int] | None = None
         self.shared = False
@@ -139,6 +149,10 @@ class Branch:
         """The short scalars of a mapping, by key."""
         self._read()
         return self._scalars
+
+    def may_have(self, word: str) -> bool:
+        """Return whether ``word`` may be in a key of the branch; one that is read later is not read for that."""
+        return self.later is None or self.later.may_have(word)
 
     def _read(self) -> None:
         if self.later is not None:

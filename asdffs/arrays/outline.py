@@ -20,12 +20,11 @@ Spans are in characters.  Pure; built once per tree.
 
 from __future__ import annotations
 
-import functools
 from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table, upwards
 from asdffs.arrays.chunked import is_chunked, is_stacked, is_tiled
@@ -93,6 +92,19 @@ def arrays_in(branch: Branch) -> Iterator[Branch]:
         rest += below
 
 
+class _Later(NamedTuple):
+    """What of a walk is done when somebody asks for it: the content of ``row``.  See ``branch.Later``."""
+
+    walk: _Walk
+    row: int
+
+    def __call__(self, branch: Branch) -> None:
+        self.walk.read_content(self.row, branch)
+
+    def may_have(self, word: str) -> bool:
+        return self.walk.may_have(self.row, word)
+
+
 class _Walk:
     """Builds the outline; recursion is as deep as the tree."""
 
@@ -120,6 +132,10 @@ class _Walk:
         rows = {*tagged, *tape.aliases, *tape.anchors}
         found = (place for word in _SOUGHT for place in _places_of(word, tape.text))
         return array("I", sorted({*(tape.start[row] for row in rows), *found}))
+
+    def may_have(self, row: int, word: str) -> bool:
+        """Return whether ``word`` may be in a key of a row that is read late: no backslash hides it there."""
+        return word in self._tape.text[self._tape.start[row] : self._tape.end[row]]
 
     def _leads(self, row: int) -> bool:
         """Return whether a row may lead to an array."""
@@ -165,15 +181,15 @@ class _Walk:
                 branch.hold()
                 self._arrays.append(branch)
             if metadata and self._is_late(row):
-                branch.later = functools.partial(self._read_content, row)
+                branch.later = _Later(self, row)
             else:
-                self._read_content(row, branch)
+                self.read_content(row, branch)
             branch.span = tape.start[row], tape.end[row]
         if row in tape.anchors:
             self._known[row] = branch
         return branch
 
-    def _read_content(self, row: int, branch: Branch) -> None:
+    def read_content(self, row: int, branch: Branch) -> None:
         """Read the children and scalars of a branch that is no array."""
         if self._tape.kind[row] in MAPPINGS:
             self._mapping(branch, row)

@@ -40,7 +40,11 @@ class Scalars(NamedTuple):
 
 def read_scalars(text: bytes, dialect: Dialect) -> Scalars:
     """Return the scalars and arrays of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
-    tape = Tape(text)
+    return scalars_of(Tape(text), dialect)
+
+
+def scalars_of(tape: Tape, dialect: Dialect) -> Scalars:
+    """Return the scalars and arrays of the tree on ``tape``.  Raises ``InvalidTreeError``."""
     found = Scalars({}, [], [], [], [])
     if tape.kind:
         _Walk(tape, dialect, found).visit(0, "", ())

@@ -31,7 +31,9 @@ def unit_of(array: Branch) -> str:
         return written_unit(above.scalars[_UNIT])
     meta = above.children.get("meta")
     names = (f"bunit_{key}", "bunit") if key == "data" else (f"bunit_{key}",)
-    stated = [meta.scalars[name] for name in names if meta is not None and name in meta.scalars]
+    if meta is None or not meta.may_have("bunit"):
+        return ""
+    stated = [meta.scalars[name] for name in names if name in meta.scalars]
     return written_unit(stated[0]) if stated else ""
 
 

@@ -26,6 +26,7 @@ from asdffs.errors import UsageError
 
 _ITEM: Final = re.compile(r"(?P<list>.+)\[(?P<number>\d+)\]")
 #: Keys of the root that are about the file, and not about what it holds.
+_FILE: Final = ("asdf_library", "history")
 _OF_THE_FILE: Final = re.compile(r"(?:asdf_library|history)[.\[]")
 Shape = tuple[int, ...]
 Names = tuple[str, ...]
@@ -51,7 +52,7 @@ def attributes_in(values: Mapping[str, Any], group: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in _inside(values, group):
-        item = _ITEM.fullmatch(name)
+        item = _ITEM.fullmatch(name) if name.endswith("]") else None
         if item is None or not _append(found, item["list"], int(item["number"]), value):
             found[name] = value
     return {name: value for name, value in found.items() if value is not None}
@@ -65,7 +66,7 @@ def is_all_in(values: Mapping[str, Any], group: str) -> bool:
 
 def _inside(values: Mapping[str, Any], group: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        if _OF_THE_FILE.match(name) or not name.startswith(group):
+        if not name.startswith(group) or (name.startswith(_FILE) and _OF_THE_FILE.match(name)):
             continue
         rest = name[len(group) :]
         if group and not rest.startswith((".", "[")):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from asdffs.arrays.branch import Branch, branch_of_mask, is_quantity, shown_key
 from asdffs.arrays.outline import COLUMNS
 from asdffs.arrays.placement import check_mask_shape
-from asdffs.arrays.scalars import read_scalars
+from asdffs.arrays.scalars import scalars_of
 from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.index import key_named
 from asdffs.document.document import Document
@@ -32,6 +32,7 @@ from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError, Usa
 from asdffs.features.datasets.metadata import attributes_in, is_all_in, known_axes, name_axes
 from asdffs.limits import PLACES
 from asdffs.tree.paths import Path, format_path, name_of
+from asdffs.tree.tape import Tape, decoded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,13 +88,15 @@ def describe(
     ``InvalidArrayError`` for a group in another file, ``NotSupportedError`` for aliases without end, ``OSError``.
     """
     with document.scheduler.entered():
+        tape = _tape_of(document)  # the outline is made from it as well
         root = document.outlines.outline().root
         if root is None:
             return Dataset({}, {}, {})
-        values = read_scalars(document.tree.text(), document.dialect).values
+        values = scalars_of(tape, document.dialect).values
+        del tape
         place = find_group(document, root, _default_group(root, values) if group is None else group)
         if place.file is not document:
-            values = read_scalars(place.file.tree.text(), place.file.dialect).values
+            values = scalars_of(_tape_of(place.file), place.file.dialect).values
         path = place.branch.path
         attributes = attributes_in(values, format_path(path) if path else "")
         found = _Reader(document, place).read()
@@ -108,6 +111,10 @@ def describe(
                 del attributes[known]
     found.attributes = attributes
     return found
+
+
+def _tape_of(file: FileState) -> Tape:
+    return file.tree.tape(decoded(file.tree.text()), file.tree.version)
 
 
 def _default_group(root: Branch, values: Mapping[str, Any]) -> str:
