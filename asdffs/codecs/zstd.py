@@ -9,12 +9,12 @@ is read first; it is only believed where it agrees with the sizes of the block.
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Final
 
-from asdffs.codecs.base import PIECE, Codec, Source, pieces
+from asdffs.codecs.base import IN_WORK, PIECE, Codec, Source, in_parallel, pieces
 from asdffs.codecs.seeking import Chained, RewritableChain, fitting
 
 #: The magic of the first kind of skippable frames; its header has this and the number of bytes that follow it.
@@ -32,6 +32,8 @@ _RAW, _RUN, _COMPRESSED = range(3)
 _LEVEL: Final = 3  # the level that asdf-compression uses
 #: Input bytes at a time.  128 KiB of content may take only 4 stored bytes, so a larger input would need much memory.
 _FED: Final = 1 << 10
+#: The most bytes of a frame, and of its content, that is decoded as a whole.
+_SMALL: Final = 8 << 20
 _LARGEST_WINDOW: Final = 1 << 27  # the limit of the zstd program
 
 
@@ -44,14 +46,19 @@ class Zstd(Codec):
     ratio = 1 << 15
 
     def memory(self, stored: Source) -> int:
-        """Return the window size in the frame header plus one piece; 0 if the header cannot be read."""
+        """Return the window size in the frame header plus one piece; for small frames, what ``in_parallel`` uses.
+
+        0 if the header cannot be read.
+        """
         import zstandard
 
         try:
-            window = zstandard.get_frame_parameters(stored.read_at(0, _HEADER)).window_size
+            first = zstandard.get_frame_parameters(stored.read_at(0, _HEADER))
         except zstandard.ZstdError:
             return 0
-        return min(int(window), _LARGEST_WINDOW) + PIECE
+        if first.content_size <= _SMALL < stored.size:
+            return IN_WORK
+        return min(int(first.window_size), _LARGEST_WINDOW) + PIECE
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
@@ -104,7 +111,52 @@ def _encode_frame(content: bytes, length: int, grain: int) -> bytes:
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:
-    """Yield the content of the frames from ``place`` of the stored bytes on."""
+    """Yield the content of the frames from ``place`` of the stored bytes on: small ones in parallel, after the first.
+
+    Who reads at random needs one frame.  Threads that decode more would go on after this decoder was closed.
+    """
+    behind = [place]
+
+    def small_frames() -> Iterator[tuple[int, bytes]]:
+        while (found := _small_frame(stored, behind[0])) is not None:
+            behind[0] += len(found[1])
+            yield found
+
+    frames = small_frames()
+    yield from map(_decoded_frame, itertools.islice(frames, 1))
+    yield from in_parallel(_decoded_frame, frames, lambda frame: frame[0] + len(frame[1]))
+    yield from _streamed(stored, behind[0])
+
+
+def _small_frame(stored: Source, place: int) -> tuple[int, bytes] | None:
+    """Return the bytes of content of the frame at ``place``, and the frame.
+
+    None if it is large or damaged, and at the end.
+    """
+    try:
+        found = _measured(stored, place)
+    except ValueError:
+        return None
+    if found is None or found[0] > _SMALL or found[1] - place > _SMALL:
+        return None
+    frame = stored.read_at(place, found[1] - place)
+    return (found[0], frame) if len(frame) == found[1] - place else None
+
+
+def _decoded_frame(frame: tuple[int, bytes]) -> bytes:
+    """Return the content of a frame; empty for a skippable one."""
+    import zstandard
+
+    if not frame[0]:
+        return b""
+    try:
+        return bytes(zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompress(frame[1]))
+    except zstandard.ZstdError as err:
+        raise ValueError(str(err)) from err
+
+
+def _streamed(stored: Source, place: int) -> Iterator[bytes]:
+    """Yield the content of the frames from ``place`` on, of any size."""
     import zstandard
 
     library = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
@@ -172,8 +224,8 @@ def _read_table(stored: Source, size: int) -> list[tuple[int, int]] | None:
     entries = list(entry.iter_unpack(stored.read_at(start + _SKIPPABLE.size, entry.size * count)))
     if sum(one for one, _ in entries) != start or sum(one for _, one in entries) != size:
         return None
-    places = accumulate((one for one, _ in entries), initial=0)
-    return list(zip(accumulate((one for _, one in entries), initial=0), places, strict=True))
+    places = itertools.accumulate((one for one, _ in entries), initial=0)
+    return list(zip(itertools.accumulate((one for _, one in entries), initial=0), places, strict=True))
 
 
 PLUGIN = Zstd()

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.figures import Figures, Target, judged, table
+from benchmarks.figures import Figures, Target, in_markdown, judged, table
 from benchmarks.place import Place, touch_memory
 
 #: Module -> description for users, in the order in which they run.
@@ -47,10 +47,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
     parser.add_argument("--scale", type=int, default=1, help="divide all sizes by this; the targets then mean little")
     parser.add_argument("--touch", type=int, default=4, help="GiB of RAM to touch first (default 4)")
-    parser.add_argument("--library", action="append", choices=["libfuse3", "libfuse2"], help="default: both")
+    parser.add_argument("--library", action="append", choices=["libfuse3", "libfuse2"], help="default: libfuse3")
     parser.add_argument("--before", default="", metavar="DIR", help="also measure the asdffs of this other checkout")
     parser.add_argument("--folder", help="where to put the files, up to 40 GB (default: the temporary directory)")
-    parser.add_argument("--json", action="store_true", help="print all figures and verdicts as one JSON object")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print all figures and verdicts as one JSON object")
+    form.add_argument("--markdown", action="store_true", help="print tables for a page")
     arguments = parser.parse_args()
     unknown = set(arguments.sections) - set(SECTIONS)
     if unknown:
@@ -62,14 +64,14 @@ def main() -> None:
         if arguments.json:
             found[name] = {"rows": figures.rows, "targets": list(judged(figures, targets))}
         else:
-            print(table(figures, targets), flush=True)
+            print(in_markdown(name, figures, targets) if arguments.markdown else table(figures, targets), flush=True)
     if arguments.json:
         print(json.dumps(found, indent=1))
 
 
 def _measure(name: str, arguments: argparse.Namespace) -> tuple[Figures, tuple[Target, ...]]:
     section, figures = importlib.import_module(f"benchmarks.{name}"), Figures()
-    libraries = tuple(dict.fromkeys(arguments.library or ["libfuse3", "libfuse2"]))
+    libraries = tuple(dict.fromkeys(arguments.library or ["libfuse3"]))
     touch_memory(arguments.touch)
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="asdffs-bench-") as folder:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"

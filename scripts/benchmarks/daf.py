@@ -16,7 +16,7 @@ from benchmarks.figures import Figures, Target
 from benchmarks.peers import mounted, mounted_by_bindfs
 from benchmarks.place import ASDFFS, PIECE, Place, run, timed
 
-PLAIN, DAF = "directory", "asdffs"
+PLAIN, DAF, BINDFS = "directory", "asdffs", "bindfs"
 PACK, READ = "daf pack, s", "read a matrix cold, MiB/s"
 SMALL, OVERWRITE = "1,000 small reads of a store, ms", "overwrite a property, ms"
 #: The start of a command in seconds (section ``start``); a copy has none.
@@ -24,8 +24,8 @@ START = 0.1
 TARGETS = (
     Target(PACK, "cp -r", most=1.05, plus=START, of=(DAF,)),
     Target(READ, "its block", least=0.9, of=(DAF,)),
-    Target(SMALL, PLAIN, most=8, of=("libfuse3", "libfuse2")),
-    Target(OVERWRITE, PLAIN, most=8, of=("libfuse3", "libfuse2")),
+    Target(SMALL, BINDFS, most=1),
+    Target(OVERWRITE, BINDFS, most=1),
 )
 #: Number of small vectors, and how many of them are overwritten in each round.
 VECTORS, OVERWRITTEN = 500, 20
@@ -41,7 +41,7 @@ def measure(place: Place, figures: Figures) -> None:
         _measure_client(small, PLAIN, figures)
         if shutil.which("bindfs"):
             with mounted_by_bindfs(small, place.folder / "mnt"):
-                _measure_client(place.folder / "mnt", "bindfs", figures)
+                _measure_client(place.folder / "mnt", BINDFS, figures)
         for library in place.libraries:
             run(*ASDFFS, "daf", "pack", "--force", small, place.folder / "small.asdf")
             with mounted(place.folder / "small.asdf", place.folder / "mnt", library, "--layout", "daf"):

@@ -33,8 +33,8 @@ def remote(delay: int, part: str = WHOLE) -> str:
 TARGETS = (
     Target(LOCAL, FSSPEC, most=1.0, of=("asdffs",)),
     Target(LOCAL_CUTOUT, FSSPEC, most=1.0, of=("asdffs",)),
-    Target(remote(30), FSSPEC, most=1 / 3, of=("asdffs", REFERENCES)),
-    Target(remote(30, CUTOUT), FSSPEC, most=1 / 3, of=("asdffs", REFERENCES)),
+    Target(remote(30), FSSPEC, most=0.5, of=("asdffs", REFERENCES)),
+    Target(remote(30, CUTOUT), FSSPEC, most=0.5, of=("asdffs", REFERENCES)),
     Target(MOVED, "", plus=1.05, of=("asdffs",)),
 )
 

@@ -75,6 +75,17 @@ def table(figures: Figures, targets: tuple[Target, ...]) -> str:
     return "\n".join([*lines, *figures.notes])
 
 
+def in_markdown(section: str, figures: Figures, targets: tuple[Target, ...]) -> str:
+    """Return a table for a page: a line for each row, with all medians, and all targets with their ratios."""
+    verdicts, lines = list(judged(figures, targets)), [f"| {section} | medians | target | |", "|---|---|---|---|"]
+    for row, peers in figures.rows.items():
+        medians = "; ".join(f"{peer} {_number(figures.median(row, peer) or 0.0)}" for peer in peers)
+        own = [one for one in verdicts if one["row"] == row]
+        said = "; ".join(_verdict(one).replace("MISSED", "**missed**") for one in own)
+        lines.append(f"| {row} | {medians} | {'; '.join(dict.fromkeys(one['target'] for one in own))} | {said} |")
+    return "\n".join([*lines, "", *figures.notes])
+
+
 def _verdict(one: dict[str, Any]) -> str:
     ratio = "" if one["ratio"] is None else f" {one['ratio']:.3g} x"
     return f"{one['peer']}{ratio} {'met' if one['met'] else 'MISSED'}"

@@ -47,7 +47,7 @@ TARGETS = (
     Target(REQUESTS, "", most=0, plus=2, of=("asdffs",)),
     Target(MOVED, "", most=0, plus=128, of=("asdffs",)),
     Target(CUTOUT, "", most=0, plus=1, of=("asdffs",)),
-    *(Target(sequential(delay), OBSTORE, least=0.8) for delay in DELAYS if delay),
+    Target(sequential(FEW), OBSTORE, least=0.8),
     *(Target(again(library), LOCAL, least=0.9, of=("asdffs",)) for library in ("libfuse3", "libfuse2")),
     Target(GET, FSSPEC, most=0.1, of=("asdffs",)),
     Target(GET_REQUESTS, "", most=0, plus=110, of=("asdffs",)),

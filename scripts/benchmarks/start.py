@@ -26,7 +26,7 @@ MANY = "mount, 100,000 blocks, s"
 #: Commands on a small file.
 COMMANDS = {"get, s": ("get", "value"), "info, s": ("info",)}
 TARGETS = (
-    *(Target(row, "import yaml", most=85 / 40, of=("asdffs",)) for row in COMMANDS),
+    *(Target(row, "import yaml", most=2.1, of=("asdffs",)) for row in COMMANDS),
     *(
         Target(row, IMPORTS, most=1, plus=0.15 if row == MANY else 0.05, of=(name,))
         for row in FILES

@@ -202,6 +202,18 @@ def test_a_frame_without_a_size_and_a_single_frame_have_no_pieces() -> None:
         assert b"".join(seeker.decode_from(seeker.start_before(9 << 20))) == CONTENT
 
 
+def test_large_frames_and_frames_without_a_size_between_small_ones() -> None:
+    """The small ones before them are decoded in parallel, and all from there on one by one."""
+    cuts = [0, 1 << 20, 2 << 20, 11 << 20, 12 << 20, 13 << 20, len(CONTENT)]
+    unsized = zstandard.ZstdCompressor(write_content_size=False)
+    frames = [zstandard.compress(CONTENT[start:stop]) for start, stop in pairwise(cuts)]
+    for large in (frames[2], unsized.compress(CONTENT[cuts[2] : cuts[3]])):
+        stored = b"".join([*frames[:2], b"\x50\x2a\x4d\x18\x03\0\0\0abc", large, *frames[3:]])
+        assert b"".join(ZSTD.decode(Bytes(stored), len(CONTENT))) == CONTENT
+        with pytest.raises(ValueError, match=r"\w"):
+            list(ZSTD.decode(Bytes(stored[: len(frames[0]) + 9] + b"\xff" * 99), len(CONTENT)))
+
+
 def test_pieces_are_in_order() -> None:
     for name, (codec, stored, _) in CASES.items():
         seeker = seeker_of(codec, Bytes(stored), len(CONTENT))
