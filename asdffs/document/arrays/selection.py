@@ -101,43 +101,28 @@ def chosen_ranges(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...]
     Lists of positions get the box around them.  An index that has anything but these, integers, slices, ``...`` and
     None gets the whole array.  Raises ``IndexError``.
     """
-    chosen = _chosen(shape, index)
-    if chosen is None:
-        return _boxed(shape, index) or (tuple(map(range, shape)), index)
-    ranges, rest = list[range](), list[Any]()
-    for key in chosen:
-        if isinstance(key, range):
-            ranges.append(key if key.step > 0 else key[::-1])
-            rest.append(slice(None, None, 1 if key.step > 0 else -1))
-        elif key is None:
-            rest.append(key)
-        else:
-            ranges.append(range(key, key + 1))
-            rest.append(0)
-    return tuple(ranges), (*rest, *([...] if Ellipsis in _tuple(index) else []))
-
-
-def _boxed(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...], tuple[Any, ...]] | None:
-    """Return the box around the positions of lists and other keys, and the index in it; None for other indices."""
     import numpy as np
 
     keys = tuple(np.asarray(key) if isinstance(key, (list, np.ndarray)) else key for key in _tuple(index))
     lists = [key for key in keys if isinstance(key, np.ndarray)]
-    if not lists or any(not key.size or key.dtype.kind not in "iu" for key in lists):
-        return None
-    if not all(key is Ellipsis or isinstance(key, (slice, np.ndarray)) or _is_number(key) for key in keys):
-        return None
+    chosen = _chosen(shape, tuple(slice(None) if isinstance(key, np.ndarray) else key for key in keys))
+    if chosen is None or any(not key.size or key.dtype.kind not in "iu" for key in lists):
+        return tuple(map(range, shape)), index
     ranges, rest = list[range](), list[Any]()
-    for axis, key in enumerate(_expanded(keys, len(shape))):
+    for key, one in zip(_expanded(keys, len(shape)), chosen, strict=True):
         if isinstance(key, np.ndarray):
-            places = _positions_of(key, shape[axis])
+            places = _positions_of(key, shape[len(ranges)])
             ranges.append(range(int(places.min()), int(places.max()) + 1))
             rest.append(places - places.min())
+        elif isinstance(one, range):
+            ranges.append(one if one.step > 0 else one[::-1])
+            rest.append(slice(None, None, 1 if one.step > 0 else -1))
+        elif one is None:
+            rest.append(one)
         else:
-            one, inside = chosen_ranges((shape[axis],), key)
-            ranges += one
-            rest += inside
-    return tuple(ranges), tuple(rest)
+            ranges.append(range(one, one + 1))
+            rest.append(0)
+    return tuple(ranges), (*rest, *([...] if any(key is Ellipsis for key in keys) else []))
 
 
 def _chosen(shape: tuple[int, ...], index: Any) -> list[range | int | None] | None:
