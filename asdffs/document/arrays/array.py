@@ -15,7 +15,7 @@ from asdffs.arrays.branch import Branch
 from asdffs.arrays.chunked import Chunked
 from asdffs.arrays.placement import array_errors, block_of
 from asdffs.document.arrays.chunks import GatheredElements
-from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, Strided, requested_parts
+from asdffs.document.arrays.elements import BlockElements, Elements, Strided, requested_parts
 from asdffs.document.arrays.finding import Location, elements_of, location_of, source_file
 from asdffs.document.arrays.mapping import mapped, paged
 from asdffs.document.arrays.reference import ArrayReference, Version
@@ -150,13 +150,12 @@ class Array:
         Raises ``IndexError``, or the errors of the class.
         """
         elements = self._current()
-        inner = elements.inner if isinstance(elements, OtherElements) else elements
-        if isinstance(inner, BlockElements) and inner.placement.item:
-            region = select(_whole(inner), index)
+        if isinstance(elements, BlockElements) and elements.placement.item:
+            region = select(_whole(elements), index)
             if region is not None:
-                needed = math.prod(region.shape) * inner.placement.item
-                self._file.budget.check(needed, "its elements", inner.held)
-                return self._read(inner, region, index)
+                needed = math.prod(region.shape) * elements.placement.item
+                self._file.budget.check(needed, "its elements", elements.held)
+                return self._read(elements, region, index)
         if isinstance(elements, GatheredElements):
             return select_gathered(self, elements.at, index)
         return _copied(self.mapped()[index])

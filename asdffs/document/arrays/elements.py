@@ -108,16 +108,20 @@ def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Place
 
 
 class BlockElements(Elements):
-    """Elements in a block of ``file``.  ``placement``: their place there."""
+    """Elements in a block of ``file``.  ``placement``: their place there.
 
-    def __init__(self, file: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
+    ``elsewhere``: it is another file than the one with the tree, which names it, so they are read-only.
+    """
+
+    def __init__(self, file: FileState, array: Ndarray, *, rows_first: bool = False, elsewhere: bool = False) -> None:
         self.file = file
+        self.elsewhere = elsewhere
         self.placement = place(file, array, rows_first=rows_first)
         self.descr = descr_of(array.datatype, array.byteorder)
         self.shape = self.placement.shape
         self.fortran = self.placement.fortran
         self.size = self.placement.size
-        self.writable = self.placement.window
+        self.writable = self.placement.window and not elsewhere
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes of the block, as in ``Elements``, or gather scattered elements from it."""
@@ -164,26 +168,6 @@ class BlockElements(Elements):
 
     def _fetch_here(self, offset: int, length: int) -> bytes:
         return read_bytes(self.file.contents.read(self.placement.number, offset, length))
-
-
-class OtherElements(Elements):
-    """Elements in the first block of another file, to which the source, a URI, refers; read-only.
-
-    ``inner``: the elements as those of that file.
-    """
-
-    def __init__(self, other: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
-        self.inner = BlockElements(other, array._replace(source=0), rows_first=rows_first)
-        self.descr, self.shape = self.inner.descr, self.inner.shape
-        self.fortran, self.size = self.inner.fortran, self.inner.size
-
-    def read(self, offset: int, length: int) -> bytes | Extent:
-        """See ``Elements``."""
-        return self.inner.read(offset, length)
-
-    def held(self) -> int:
-        """See ``Elements``."""
-        return self.inner.held()
 
 
 def boxes(

@@ -3,7 +3,7 @@
 | the array is                          | its elements        | its stored elements, which other programs read     |
 |---------------------------------------|---------------------|-----------------------------------------------------|
 | in a block                            | ``BlockElements``   | in the block, if it is not compressed               |
-| in another file, by a URI as source   | ``OtherElements``   | in the first block of that file, likewise           |
+| in another file, by a URI as source   | ``BlockElements``   | in the first block of that file, likewise           |
 | in the tree (inline data)             | ``MadeElements``    | nowhere                                             |
 | in the FITS file around the ASDF file | ``contained``       | in the HDU; scaled integers have a ``zero``         |
 | in chunks in blocks (asdf-zarr)       | ``ChunkedElements`` | nowhere                                             |
@@ -26,7 +26,7 @@ from asdffs.arrays.ndarrays import Ndarray
 from asdffs.arrays.placement import block_of, packed
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.contained import ContainedElements, check_shape, contained_elements
-from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, OtherElements, place
+from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, place
 from asdffs.document.arrays.tiles import TiledElements
 from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
@@ -57,7 +57,8 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     if region is not None:
         return contained_elements(file, array, region)
     if isinstance(array.source, str):
-        return OtherElements(source_file(file, array.source), array, rows_first=rows_first)
+        other, first = source_file(file, array.source), array._replace(source=0)
+        return BlockElements(other, first, rows_first=rows_first, elsewhere=True)
     return BlockElements(file, array, rows_first=rows_first)
 
 

@@ -23,7 +23,7 @@ def mapped(file: FileState, elements: Elements) -> Any:
     import numpy as np
 
     dtype = np.dtype(elements.descr)
-    if isinstance(elements, BlockElements):
+    if isinstance(elements, BlockElements) and not elements.elsewhere:
         where = elements.placement
         buffer = Block(file, where.number).buffer()
         return np.ndarray(where.shape, dtype, buffer, where.offset, where.strides)

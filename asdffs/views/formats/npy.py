@@ -13,7 +13,7 @@ from typing import Final
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.placement import array_errors
-from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements
+from asdffs.document.arrays.elements import BlockElements, Elements
 from asdffs.document.arrays.masks import Mask
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
@@ -92,7 +92,8 @@ class NpyFile(ArrayFile):
     def open_for_writing(self) -> None:
         """Raise ``AsdffsError`` if the array is not a window on its block."""
         elements = self.elements()
-        if isinstance(elements, OtherElements) or (self.external and not self._document.writable):
+        elsewhere = isinstance(elements, BlockElements) and elements.elsewhere
+        if elsewhere or (self.external and not self._document.writable):
             raise ReadOnlyError("the array is in another file; mount that one to change it")
         if not isinstance(elements, BlockElements) or not elements.writable:
             raise NotPermittedError("the elements of this array have no single place; it is read-only")
@@ -112,7 +113,7 @@ class NpyFile(ArrayFile):
         if self._array.gone:
             raise StaleFileError("the tree has no such array any more; its block may be another's")
         body = memoryview(payload)[max(0, len(header) - offset) :]
-        if body and isinstance(elements, BlockElements):
+        if body and isinstance(elements, BlockElements) and not elements.elsewhere:
             self._written.add(elements.placement.number)
         if body:
             elements.write(max(0, offset - len(header)), body)
