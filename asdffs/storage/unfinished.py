@@ -252,15 +252,11 @@ def _is_before(backend: MovableBackend, image: RecordImage) -> bool:
 
 
 class Segment(NamedTuple):
-    """Bytes ``[start, stop)`` as shown: ``payload``, or the bytes of the file from ``origin`` on.
-
-    ``source``: another file, from which they are read instead.
-    """
+    """Bytes ``[start, stop)`` as shown: those of the file, or of another file ``source``, from ``origin`` on."""
 
     start: int
     stop: int
     origin: int = 0
-    payload: bytes | None = None
     source: ReadBackend | None = None
 
 
@@ -275,10 +271,8 @@ class OverlayBackend:
     ) -> None:
         self._base = base
         self._size = size
-        for image in images:
-            top = Segment(image.offset, image.offset + len(image.after), payload=image.after)
-            segments = _laid_over(segments, top)
         self._segments = segments
+        self._images = tuple(images)
 
     @property
     def name(self) -> str:
@@ -292,15 +286,18 @@ class OverlayBackend:
     def read_at(self, offset: int, length: int) -> bytes:
         """Return the bytes as shown."""
         stop = min(offset + length, self._size)
-        return b"".join(
+        shown = bytearray().join(
             self._piece(segment, max(offset, segment.start), min(stop, segment.stop))
             for segment in self._segments
             if segment.start < stop and offset < segment.stop
         )
+        for image in self._images:
+            low, high = max(offset, image.offset), min(stop, image.offset + len(image.after))
+            if low < high:
+                shown[low - offset : high - offset] = image.after[low - image.offset : high - image.offset]
+        return bytes(shown)
 
     def _piece(self, segment: Segment, start: int, stop: int) -> bytes:
-        if segment.payload is not None:
-            return segment.payload[start - segment.start : stop - segment.start]
         found = (segment.source or self._base).read_at(segment.origin + start - segment.start, stop - start)
         return found.ljust(stop - start, b"\0")
 
@@ -322,20 +319,3 @@ class OverlayBackend:
             if segment.source is not None:
                 segment.source.close()
         self._base.close()
-
-
-def _laid_over(below: list[Segment], top: Segment) -> list[Segment]:
-    """Return ``below`` with ``top`` in place of the bytes that it covers."""
-    parts = [top]
-    for segment in below:
-        parts.append(_cut(segment, segment.start, min(segment.stop, top.start)))
-        parts.append(_cut(segment, max(segment.start, top.stop), segment.stop))
-    return sorted((part for part in parts if part.start < part.stop), key=lambda part: part.start)
-
-
-def _cut(segment: Segment, start: int, stop: int) -> Segment:
-    """Return the part of ``segment`` in ``[start, stop)``, which may be empty."""
-    skipped = start - segment.start
-    if segment.payload is not None:
-        return Segment(start, stop, payload=segment.payload[max(0, skipped) : stop - segment.start])
-    return Segment(start, stop, origin=segment.origin + skipped, source=segment.source)

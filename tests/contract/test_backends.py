@@ -88,10 +88,14 @@ def window(tmp_path: Path) -> ReadBackend:
 
 
 def overlay(tmp_path: Path) -> ReadBackend:
-    """Made of an image, bytes from another place, zeros, and another image."""
+    """Made of an image, bytes from another place, and an image over a part of another one."""
     base = on_disk(tmp_path, b"?" * 9 + CONTENT[5:-251], writable=False)
-    origin = [Segment(0, 5), Segment(5, SIZE - 251, origin=9), Segment(SIZE - 251, SIZE, payload=bytes(251))]
-    images = RecordImage(0, b"", CONTENT[:5]), RecordImage(SIZE - 250, b"", CONTENT[-250:])
+    origin = [Segment(0, 5), Segment(5, SIZE - 251, origin=9), Segment(SIZE - 251, SIZE, origin=SIZE)]
+    images = [
+        RecordImage(0, b"", CONTENT[:5]),
+        RecordImage(SIZE - 251, b"", bytes(251)),
+        RecordImage(SIZE - 250, b"", CONTENT[-250:]),
+    ]
     return OverlayBackend(base, SIZE, origin, images)
 
 
