@@ -19,7 +19,6 @@ lock.
 from __future__ import annotations
 
 import contextlib
-import enum
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -44,45 +43,36 @@ class Unsuitable(Exception):  # noqa: N818 - no error: the next strategy is trie
     """This strategy does not work for this file; it changed nothing."""
 
 
-class Mode(enum.Enum):
-    """The modes of the table above."""
-
-    READY = "ready"
-    READ_ONLY = "read-only"
-    CONFLICT = "conflict"
-    FAILED = "failed"
-
-
 class FileMode:
     """The mode of the file at ``path``, by the table above.
 
-    ``failure``, ``conflict``: sentences that describe what happened, empty if it did not.
+    ``failure``, ``conflict``: sentences that describe what happened, empty if it did not.  ``events``: how often
+    something happened.
     """
 
     def __init__(self, path: str, *, writable: bool) -> None:
         self._path = path
         self.writable = writable
-        self.mode = Mode.READY if writable else Mode.READ_ONLY
+        self.events = 0
         self.failure = ""
         self.conflict = ""
 
     def note_failure(self, reason: str) -> FailedFileError:
         """Stop all writes because of ``reason``, and return the error to raise."""
         self.failure = f"{reason}; nothing more is written: unmount, and mount again to recover"
-        self.mode = Mode.FAILED
+        self.events += 1
         return FailedFileError(self.failure, path=self._path)
 
     def note_conflict(self, sentence: str) -> None:
         """Stop all writes because another program changed the file."""
         self.conflict = sentence
-        if not self.failure:
-            self.mode = Mode.CONFLICT
+        self.events += 1
 
     def check_writable(self) -> None:
         """Raise ``FailedFileError``, ``StaleFileError`` or ``ReadOnlyError`` in every mode but READY."""
-        if self.mode is not Mode.READY:
-            self.check_healthy()
-            self.check_conflict()
+        self.check_healthy()
+        self.check_conflict()
+        if not self.writable:
             raise ReadOnlyError("the file is open read-only", path=self._path)
 
     def check_healthy(self) -> None:

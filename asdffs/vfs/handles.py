@@ -35,16 +35,16 @@ class FastPath:
 
     ``_head``: bytes at the start of the file that do not come from the block.  ``_size``: size of the file in bytes.
     ``_shift``: added to an offset in the file, gives the offset in the block.  ``_table``, ``_epoch``, ``_version``
-    and ``_mode``: the blocks, the tree and the state of the document when the place was found.
+    and ``_noted``: the blocks, the tree and the state of the document when the place was found.
     """
 
-    __slots__ = ("_document", "_epoch", "_head", "_mode", "_modes", "_shift", "_size", "_table", "_version", "window")
+    __slots__ = ("_document", "_epoch", "_head", "_mode", "_noted", "_shift", "_size", "_table", "_version", "window")
 
     def __init__(self, document: Document, node: FileNode) -> None:
         self._document = document
         self._table, self._epoch = document.table, document.table.epoch
         self._version = document.tree.version
-        self._modes, self._mode = document.mode, document.mode.mode
+        self._mode, self._noted = document.mode, document.mode.events
         self._head = self._shift = self._size = 0
         found = self._find(node)
         self.window = found if self.current else None  # something changed during the search: try again next time
@@ -62,7 +62,7 @@ class FastPath:
         """Whether blocks, tree and state of the document are unchanged since the place was found."""
         document = self._document
         table = document.table
-        if self._modes.mode is not self._mode:  # after a failure the mount may have to show other bytes than the file
+        if self._mode.events != self._noted:  # after a failure the mount may have to show other bytes
             return False
         return table is self._table and table.epoch == self._epoch and document.tree.version == self._version
 
