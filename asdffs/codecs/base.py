@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 #: Bytes to read or decode at a time if the format does not say.
@@ -231,12 +232,18 @@ def decode_stream(stream: Any, work: Callable[[bytes], bytes], stored: Source, s
     check_ended(ended=stream.eof, size=size)
 
 
-def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable[[T], int]) -> Iterator[bytes]:
+def in_parallel(
+    work: Callable[[T], bytes], parts: Iterable[T], weight: Callable[[T], int], alone: int = 0
+) -> Iterator[bytes]:
     """Yield ``work(part)`` for all ``parts`` in order, computed by up to 4 threads.
 
     Useful for libraries that release the GIL.  ``weight(part)`` returns the bytes of memory that the work on a part
-    needs.  No further part is started while the parts in work need more than 32 MiB (``IN_WORK``).
+    needs.  No further part is started while the parts in work need more than 32 MiB (``IN_WORK``).  ``alone``: so
+    many parts are worked on one by one at first: who reads at random needs one or two, and threads that decode more
+    would go on after this iterator was closed.
     """
+    parts = iter(parts)
+    yield from map(work, islice(parts, alone))
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from asdffs.allocator import reused_memory

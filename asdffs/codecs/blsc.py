@@ -18,7 +18,6 @@ memory use does not grow with the size of the buffer, and they are decoded in pa
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import struct
 from collections.abc import Iterator
@@ -254,11 +253,10 @@ def _raw(stored: Source, buffer: _Buffer, start: int) -> Iterator[bytes]:
 
 
 def _decoded(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:
-    """Yield the content from the block ``first`` on: that one alone, then a few at a time, in parallel."""
+    """Return the content from the block ``first`` on: that one alone, then a few at a time."""
     _library(1)  # several buffers are decoded at the same time
     small_buffers = _small_buffers(stored, buffer, spans, first)
-    yield from map(_decompressed, itertools.islice(small_buffers, 1))
-    yield from in_parallel(_decompressed, small_buffers, lambda small: len(small) + _length(small))
+    return in_parallel(_decompressed, small_buffers, lambda small: len(small) + _length(small), 1)
 
 
 def _small_buffers(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:

@@ -17,7 +17,6 @@ from 310 on, and most below.
 from __future__ import annotations
 
 import functools
-import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,15 +79,9 @@ class Lz4(Codec):
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:
-    """Yield the content of the parts from ``place`` of the stored bytes on: a few one by one, then in parallel.
-
-    Who reads at random needs one part or two.  Threads that decode more would go on after this decoder was closed.
-    """
+    """Yield the content of the parts from ``place`` of the stored bytes on."""
     parts = _parts(stored, place)
-    for part in itertools.islice(parts, _ALONE):
-        yield _decoded_part(part)
-        del part
-    yield from in_parallel(_decoded_part, parts, lambda part: len(part) + _length(part))
+    return in_parallel(_decoded_part, parts, lambda part: len(part) + _length(part), _ALONE)
 
 
 def _decoded_part(part: bytes) -> bytes:

@@ -111,10 +111,7 @@ def _encode_frame(content: bytes, length: int, grain: int) -> bytes:
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:
-    """Yield the content of the frames from ``place`` of the stored bytes on: small ones in parallel, after the first.
-
-    Who reads at random needs one frame.  Threads that decode more would go on after this decoder was closed.
-    """
+    """Yield the content of the frames from ``place`` of the stored bytes on: small ones in parallel."""
     behind = [place]
 
     def small_frames() -> Iterator[tuple[int, bytes]]:
@@ -122,9 +119,7 @@ def _decoded(stored: Source, place: int) -> Iterator[bytes]:
             behind[0] += len(found[1])
             yield found
 
-    frames = small_frames()
-    yield from map(_decoded_frame, itertools.islice(frames, 1))
-    yield from in_parallel(_decoded_frame, frames, lambda frame: frame[0] + len(frame[1]))
+    yield from in_parallel(_decoded_frame, small_frames(), lambda frame: frame[0] + len(frame[1]), 1)
     yield from _streamed(stored, behind[0])
 
 
