@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.figures import Figures, Target, in_markdown, judged, table
+from benchmarks.figures import HEAD, Figures, Target, in_markdown, judged, table
 from benchmarks.place import Place, touch_memory
 
 #: Module -> description for users, in the order in which they run.
@@ -58,13 +58,15 @@ def main() -> None:
     if unknown:
         parser.error(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     found = {}
+    if arguments.markdown:
+        print(HEAD)
     for name in arguments.sections or SECTIONS:
         print(f"== {name}: {SECTIONS[name]}", file=sys.stderr)
         figures, targets = _measure(name, arguments)
         if arguments.json:
             found[name] = {"rows": figures.rows, "targets": list(judged(figures, targets))}
         else:
-            print(in_markdown(name, figures, targets) if arguments.markdown else table(figures, targets), flush=True)
+            print(in_markdown(figures, targets) if arguments.markdown else table(figures, targets), flush=True)
     if arguments.json:
         print(json.dumps(found, indent=1))
 

@@ -75,15 +75,24 @@ def table(figures: Figures, targets: tuple[Target, ...]) -> str:
     return "\n".join([*lines, *figures.notes])
 
 
-def in_markdown(section: str, figures: Figures, targets: tuple[Target, ...]) -> str:
-    """Return a table for a page: a line for each row, with all medians, and all targets with their ratios."""
-    verdicts, lines = list(judged(figures, targets)), [f"| {section} | medians | target | |", "|---|---|---|---|"]
+#: The columns of ``asdffs`` among the peers.
+OURS = ("asdffs", "asdffs --sync", "references", "libfuse3", "libfuse2")
+HEAD = "| | peers | asdffs | target | |\n|---|---|---|---|---|"
+
+
+def in_markdown(figures: Figures, targets: tuple[Target, ...]) -> str:
+    """Return the lines of a table for a page, below ``HEAD``: medians, targets, and the ratio to each."""
+    verdicts, lines = list(judged(figures, targets)), []
     for row, peers in figures.rows.items():
-        medians = "; ".join(f"{peer} {_number(figures.median(row, peer) or 0.0)}" for peer in peers)
+        shown = {peer: _number(figures.median(row, peer) or 0.0) for peer in peers}
+        others = ", ".join(f"{peer} {shown[peer]}" for peer in peers if peer not in OURS)
+        ours = {peer: shown[peer] for peer in peers if peer in OURS}
+        said = ", ".join(ours.values()) if len(ours) == 1 else ", ".join(map(" ".join, ours.items()))
         own = [one for one in verdicts if one["row"] == row]
-        said = "; ".join(_verdict(one).replace("MISSED", "**missed**") for one in own)
-        lines.append(f"| {row} | {medians} | {'; '.join(dict.fromkeys(one['target'] for one in own))} | {said} |")
-    return "\n".join([*lines, "", *figures.notes])
+        bounds = ", ".join(dict.fromkeys(one["target"] for one in own))
+        met = ", ".join(_verdict(one).split(" ", 1)[1].replace("MISSED", "**missed**") for one in own)
+        lines.append(f"| {row} | {others} | {said} | {bounds} | {met} |")
+    return "\n".join(lines)
 
 
 def _verdict(one: dict[str, Any]) -> str:

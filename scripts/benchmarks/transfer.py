@@ -26,7 +26,6 @@ C, BEFORE = "C window", "{} before"
 
 TARGETS = (
     Target(COLD, C, least=1.2),
-    Target(COLD, "bindfs", least=1.5),
     Target(SECOND, C, least=0.9),  # no program sees these reads: the page cache of FUSE answers them
     Target(WRITE.format(1024), C, least=0.7),
     Target(WRITE.format(128), C, least=0.6),
