@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.errors import InvalidTreeError
@@ -43,14 +43,14 @@ class Scalar(NamedTuple):
 _NO_CHILDREN: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-class Later(Protocol):
-    """Reads the children and scalars of a branch when somebody asks for them."""
+class Later(NamedTuple):
+    """Children and scalars that are read when somebody asks for them.
 
-    def __call__(self, branch: Branch) -> None:
-        """Add them to ``branch``."""
+    ``read(branch)`` adds them; ``may_have(word)`` tells whether a key may have ``word``, without reading any.
+    """
 
-    def may_have(self, word: str) -> bool:
-        """Return whether ``word`` may be in a key, without reading any."""
+    read: Callable[[Branch], None]
+    may_have: Callable[[str], bool]
 
 
 class Branch:
@@ -157,7 +157,7 @@ class Branch:
     def _read(self) -> None:
         if self.later is not None:
             later, self.later = self.later, None
-            later(self)
+            later.read(self)
 
     @property
     def masked(self) -> bool:

@@ -24,9 +24,10 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table, upwards
+from asdffs.arrays.branch import Branch, Later, Outline, Reference, References, Scalar, is_fits, is_table, upwards
 from asdffs.arrays.chunked import is_chunked, is_stacked, is_tiled
 from asdffs.arrays.ndarrays import Ndarray, gathered_of, is_in_pieces, ndarray_of, tiled_of
 from asdffs.dialects.base import Dialect
@@ -92,19 +93,6 @@ def arrays_in(branch: Branch) -> Iterator[Branch]:
         rest += below
 
 
-class _Later(NamedTuple):
-    """What of a walk is done when somebody asks for it: the content of ``row``.  See ``branch.Later``."""
-
-    walk: _Walk
-    row: int
-
-    def __call__(self, branch: Branch) -> None:
-        self.walk.read_content(self.row, branch)
-
-    def may_have(self, word: str) -> bool:
-        return self.walk.may_have(self.row, word)
-
-
 class _Walk:
     """Builds the outline; recursion is as deep as the tree."""
 
@@ -133,7 +121,7 @@ class _Walk:
         found = (place for word in _SOUGHT for place in _places_of(word, tape.text))
         return array("I", sorted({*(tape.start[row] for row in rows), *found}))
 
-    def may_have(self, row: int, word: str) -> bool:
+    def _may_have(self, row: int, word: str) -> bool:
         """Return whether ``word`` may be in a key of a row that is read late: no backslash hides it there."""
         return word in self._tape.text[self._tape.start[row] : self._tape.end[row]]
 
@@ -181,15 +169,15 @@ class _Walk:
                 branch.hold()
                 self._arrays.append(branch)
             if metadata and self._is_late(row):
-                branch.later = _Later(self, row)
+                branch.later = Later(partial(self._read_content, row), partial(self._may_have, row))
             else:
-                self.read_content(row, branch)
+                self._read_content(row, branch)
             branch.span = tape.start[row], tape.end[row]
         if row in tape.anchors:
             self._known[row] = branch
         return branch
 
-    def read_content(self, row: int, branch: Branch) -> None:
+    def _read_content(self, row: int, branch: Branch) -> None:
         """Read the children and scalars of a branch that is no array."""
         if self._tape.kind[row] in MAPPINGS:
             self._mapping(branch, row)
