@@ -70,9 +70,9 @@ class FileMode:
 
     def check_writable(self) -> None:
         """Raise ``FailedFileError``, ``StaleFileError`` or ``ReadOnlyError`` in every mode but READY."""
-        self.check_healthy()
-        self.check_conflict()
-        if not self.writable:
+        if self.failure or self.conflict or not self.writable:
+            self.check_healthy()
+            self.check_conflict()
             raise ReadOnlyError("the file is open read-only", path=self._path)
 
     def check_healthy(self) -> None:
