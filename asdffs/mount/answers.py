@@ -130,21 +130,30 @@ def fitting(value: bytes, size: int) -> bytes:
 # -- errno ----------------------------------------------------------------------
 
 #: Errno of each error class (docs/semantics.md, Errors).  For a subclass that is not listed, the nearest base class
-#: counts.
+#: counts.  A test fails if a class of ``asdffs.errors`` is missing.
 ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.AsdffsError: errno.EIO,
     errors.NotAsdfError: errno.EIO,
     errors.DamagedFileError: errno.EIO,
     errors.DamagedBlockError: errno.EIO,
     errors.MissingValueError: errno.ENOENT,
+    errors.ValueRefusedError: errno.EBADMSG,
+    errors.SharedValueError: errno.EBADMSG,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
     errors.InvalidArrayError: errno.EIO,
+    errors.NotFollowedError: errno.EIO,
     errors.InvalidStoreError: errno.EIO,
     errors.TreeChangedError: errno.EBUSY,
     errors.AbandonedError: errno.EINTR,
     errors.StorageError: errno.EIO,
+    errors.WorkerKilledError: errno.EIO,
+    errors.NotCatalogError: errno.EIO,
+    errors.RemoteError: errno.EIO,
     errors.LockedError: errno.EBUSY,
     errors.StaleFileError: errno.ESTALE,
+    errors.FailedFileError: errno.EIO,
+    errors.RecoveryError: errno.EIO,
+    errors.UntrustedFileError: errno.EIO,
     errors.NoRoomError: errno.EFBIG,
     errors.DiskFullError: errno.ENOSPC,
     errors.SpoolFullError: errno.ENOSPC,
@@ -158,6 +167,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.CrossViewError: errno.EXDEV,
     errors.InUseError: errno.EBUSY,
     errors.NotSupportedError: errno.ENOTSUP,
+    errors.ForeignAttributeError: errno.ENOTSUP,
     errors.FileExpectedError: errno.EISDIR,
     errors.NotDirectoryError: errno.ENOTDIR,
     errors.NotEmptyError: errno.ENOTEMPTY,
