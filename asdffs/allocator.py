@@ -52,6 +52,11 @@ def own_process() -> None:
         _Allocator.library = library
 
 
+def is_own() -> bool:
+    """Return whether ``own_process`` was called; other programs set their libraries as they want them."""
+    return _Allocator.library is not None
+
+
 def give_back() -> None:
     """Give free memory back to the system, if the process is ours and nobody needs it for decoding soon."""
     with _lock:

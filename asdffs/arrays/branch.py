@@ -43,16 +43,6 @@ class Scalar(NamedTuple):
 _NO_CHILDREN: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-class Later(NamedTuple):
-    """Children and scalars that are read when somebody asks for them.
-
-    ``read(branch)`` adds them; ``may_have(word)`` tells whether a key may have ``word``, without reading any.
-    """
-
-    read: Callable[[Branch], None]
-    may_have: Callable[[str], bool]
-
-
 class Branch:
     """A mapping or a sequence.  Spans are in characters.
 
@@ -60,7 +50,8 @@ class Branch:
 
     Content: ``children`` are the mappings and sequences in it, by key or number; ``scalars`` are the short scalars of
     a mapping; ``above`` are its parents.  Children that neither hold nor lead to anything, and are not metadata, are
-    left out.  Most metadata nobody asks for, so ``later`` reads these two when somebody does.
+    left out.  Most metadata nobody asks for, so ``later`` reads these two when somebody does; ``units``: there may
+    be keys that state units.
 
     Of an ndarray: ``array`` is its description; ``source``, the span of its source; ``shared``, whether aliases other
     than sources use that source; ``inline``, the span of values in the tree (its data or those of a mask);
@@ -101,6 +92,7 @@ class Branch:
         "span",
         "stamp",
         "tag",
+        "units",
     )
 
     def __init__(
@@ -123,7 +115,8 @@ class Branch:
         self.above: Sequence[Branch] = ()
         self._children: Mapping[str | int, Branch] = _NO_CHILDREN
         self._scalars: Mapping[str, Scalar] = _NO_CHILDREN
-        self.later: Later | None = None
+        self.later: Callable[[Branch], None] | None = None
+        self.units = True
         self.array: Ndarray | None = None
         self.source: tuple[int, int] | None = None
         self.shared = False
@@ -150,14 +143,10 @@ class Branch:
         self._read()
         return self._scalars
 
-    def may_have(self, word: str) -> bool:
-        """Return whether ``word`` may be in a key of the branch; one that is read later is not read for that."""
-        return self.later is None or self.later.may_have(word)
-
     def _read(self) -> None:
         if self.later is not None:
             later, self.later = self.later, None
-            later.read(self)
+            later(self)
 
     @property
     def masked(self) -> bool:
@@ -363,12 +352,7 @@ def is_fits(tag: str) -> bool:
     return _FITS.fullmatch(tag) is not None
 
 
-def is_table(branch: Branch) -> bool:
-    """Return whether ``branch`` has columns, by its tag."""
-    return is_table_tag(branch.tag)
-
-
-def is_table_tag(tag: str) -> bool:
+def is_table(tag: str) -> bool:
     """Return whether a value with ``tag`` is a table: ``core/table``, or that of astropy."""
     return _TABLE.fullmatch(tag) is not None
 

@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from asdffs.arrays.branch import Branch, Later, Outline, Reference, References, Scalar, is_fits, is_table, upwards
+from asdffs.arrays.branch import Branch, Outline, Reference, References, Scalar, is_fits, is_table, upwards
 from asdffs.arrays.chunked import is_chunked, is_stacked, is_tiled
 from asdffs.arrays.ndarrays import Ndarray, gathered_of, is_in_pieces, ndarray_of, tiled_of
+from asdffs.arrays.units import UNITS
 from asdffs.dialects.base import Dialect
 from asdffs.tree.paths import Path
 from asdffs.tree.resolving import NULLS
@@ -72,7 +73,7 @@ def outline_of(tape: Tape, dialect: Dialect, *, spans: bool = True) -> Outline:
 
 def tables_in(outline: Outline) -> Iterator[tuple[Branch, int | None, list[str]]]:
     """Yield each table of columns, the number of its rows, None if the tree does not tell, and the columns' names."""
-    found = {id(above): above for branch in outline.arrays for above in upwards(branch) if is_table(above)}
+    found = {id(above): above for branch in outline.arrays for above in upwards(branch) if is_table(above.tag)}
     for table in found.values():
         columns = table.children.get(COLUMNS)
         children = columns.children.items() if columns is not None else ()
@@ -121,10 +122,6 @@ class _Walk:
         found = (place for word in _SOUGHT for place in _places_of(word, tape.text))
         return array("I", sorted({*(tape.start[row] for row in rows), *found}))
 
-    def _may_have(self, row: int, word: str) -> bool:
-        """Return whether ``word`` may be in a key of a row that is read late: no backslash hides it there."""
-        return word in self._tape.text[self._tape.start[row] : self._tape.end[row]]
-
     def _leads(self, row: int) -> bool:
         """Return whether a row may lead to an array."""
         place = bisect_left(self._sought, self._tape.start[row])
@@ -169,7 +166,9 @@ class _Walk:
                 branch.hold()
                 self._arrays.append(branch)
             if metadata and self._is_late(row):
-                branch.later = Later(partial(self._read_content, row), partial(self._may_have, row))
+                branch.later = partial(self._read_content, row)
+                # What is read late has no backslash, which might hide a key.
+                branch.units = tape.text.find(UNITS, tape.start[row], tape.end[row]) >= 0
             else:
                 self._read_content(row, branch)
             branch.span = tape.start[row], tape.end[row]

@@ -15,6 +15,8 @@ from typing import Final
 from asdffs.arrays.branch import Branch, Scalar
 
 _UNIT: Final = "unit"
+#: How the keys of metadata that state units begin.
+UNITS: Final = "bunit"
 #: Keys at which an object with a unit has its array.
 _VALUES: Final = ("value", "data")
 #: The tag of a magnitude, which has the unit of its zero point as its text.
@@ -30,9 +32,9 @@ def unit_of(array: Branch) -> str:
     if above.tag and _UNIT in above.scalars and key in _VALUES:
         return written_unit(above.scalars[_UNIT])
     meta = above.children.get("meta")
-    names = (f"bunit_{key}", "bunit") if key == "data" else (f"bunit_{key}",)
-    if meta is None or not meta.may_have("bunit"):
+    if meta is None or not meta.units:
         return ""
+    names = (f"{UNITS}_{key}", UNITS) if key == "data" else (f"{UNITS}_{key}",)
     stated = [meta.scalars[name] for name in names if name in meta.scalars]
     return written_unit(stated[0]) if stated else ""
 

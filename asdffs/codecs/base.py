@@ -238,9 +238,10 @@ def in_parallel(
     """Yield ``work(part)`` for all ``parts`` in order, computed by up to 4 threads.
 
     Useful for libraries that release the GIL.  ``weight(part)`` returns the bytes of memory that the work on a part
-    needs.  No further part is started while the parts in work need more than 32 MiB (``IN_WORK``).  ``alone``: so
-    many parts are worked on one by one at first: who reads at random needs one or two, and threads that decode more
-    would go on after this iterator was closed.
+    needs.  No further part is started while the parts in work need more than 32 MiB (``IN_WORK``).
+
+    ``alone``: the number of parts at the beginning that are worked on one after the other, without threads.  A
+    program that reads at random needs only these; threads would go on with others after it closed this iterator.
     """
     parts = iter(parts)
     yield from map(work, islice(parts, alone))

@@ -18,12 +18,12 @@ memory use does not grow with the size of the buffer, and they are decoded in pa
 from __future__ import annotations
 
 import functools
-import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from asdffs.allocator import is_own
 from asdffs.codecs.base import IN_WORK, Codec, Source, in_memory, in_parallel, pieces
 from asdffs.codecs.seeking import Chained, Seeker
 
@@ -79,12 +79,19 @@ class _Buffer:
         return head + offsets + b"".join(blocks)
 
 
-def _library(threads: int) -> Any:
-    """Return the library, which uses ``threads`` threads for a buffer, and lets those of Python run meanwhile."""
+def _library(*, alone: bool) -> Any:
+    """Return the library, which lets threads of Python run while it works.
+
+    ``alone``: it works on one buffer at a time, with threads of its own; else on several, with one thread for each.
+    That is a setting of the whole process, so in other programs than ours it stays as it is.
+    """
     import blosc
 
     blosc.set_releasegil(True)
-    blosc.set_nthreads(threads)
+    if is_own():
+        blosc.set_nthreads(
+            blosc.nthreads if alone else 1
+        )  # ``nthreads``: what the library chose when it was imported
     return blosc
 
 
@@ -126,7 +133,7 @@ class Blsc(Codec):
         if not content.size:
             return
         with in_memory(content) as whole:
-            yield _library(os.cpu_count() or 1).compress(whole)
+            yield _library(alone=True).compress(whole)
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,7 @@ class BlscPieces(Blsc):
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``."""
-        blosc = _library(os.cpu_count() or 1)
+        blosc = _library(alone=True)
         bits, whole = self.flags & _BITS_SHUFFLED, self.flags & _SHUFFLED
         shuffle = blosc.BITSHUFFLE if bits else blosc.SHUFFLE if whole else blosc.NOSHUFFLE
         name = _INNER[min(self.flags >> 5, len(_INNER) - 1)]
@@ -254,7 +261,7 @@ def _raw(stored: Source, buffer: _Buffer, start: int) -> Iterator[bytes]:
 
 def _decoded(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:
     """Return the content from the block ``first`` on: that one alone, then a few at a time."""
-    _library(1)  # several buffers are decoded at the same time
+    _library(alone=False)
     small_buffers = _small_buffers(stored, buffer, spans, first)
     return in_parallel(_decompressed, small_buffers, lambda small: len(small) + _length(small), 1)
 

@@ -128,11 +128,15 @@ def _small_frame(stored: Source, place: int) -> tuple[int, bytes] | None:
 
     None if it is large or damaged, and at the end.
     """
+    head = stored.read_at(place, _HEADER)
+    stated = 0 if _is_skippable(head) else _content_size(head)
+    if stated is None or stated > _SMALL:  # the end of a large frame is far away, and each of its parts is on the way
+        return None
     try:
         found = _measured(stored, place)
     except ValueError:
         return None
-    if found is None or found[0] > _SMALL or found[1] - place > _SMALL:
+    if found is None or found[1] - place > _SMALL:
         return None
     frame = stored.read_at(place, found[1] - place)
     return (found[0], frame) if len(frame) == found[1] - place else None
@@ -142,7 +146,7 @@ def _decoded_frame(frame: tuple[int, bytes]) -> bytes:
     """Return the content of a frame; empty for a skippable one."""
     import zstandard
 
-    if not frame[0]:
+    if _is_skippable(frame[1]):
         return b""
     try:
         return bytes(zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompress(frame[1]))
@@ -176,12 +180,16 @@ def _measured(stored: Source, place: int) -> tuple[int, int] | None:
     head = stored.read_at(place, _HEADER)
     if not head:
         return None
-    if len(head) >= _SKIPPABLE.size and _SKIPPABLE.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+    if _is_skippable(head):
         return 0, place + _SKIPPABLE.size + _SKIPPABLE.unpack_from(head)[1]
     size = _content_size(head)
     if size is None:
         raise ValueError("a frame does not say how much it decodes to")
     return size, _end_of_frame(stored, place, head)
+
+
+def _is_skippable(head: bytes) -> bool:
+    return len(head) >= _SKIPPABLE.size and _SKIPPABLE.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC
 
 
 def _end_of_frame(stored: Source, place: int, head: bytes) -> int:

@@ -26,7 +26,8 @@ from benchmarks.place import PIECE, Place, read_all, timed
 ROW = "decode {}, MiB/s"
 CODECS = ("zlib", "bzp2", "lz4", "zstd", "zstd frames", "blsc")
 LIBRARY = "the library"
-LEAST = {"zlib": 0.9, "lz4": 0.9, "zstd": 0.9, "zstd frames": 0.9, "blsc": 0.6}
+#: With isal, zlib is faster than libz.
+LEAST = {"zlib": 1.5, "lz4": 0.9, "zstd": 0.9, "zstd frames": 0.9, "blsc": 0.6}
 TARGETS = (
     *(Target(ROW.format(name), LIBRARY, least=least) for name, least in LEAST.items()),
     *(Target(ROW.format(name), "asdf in memory", least=0.8) for name in ("zlib", "lz4", "zstd")),

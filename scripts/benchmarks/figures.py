@@ -90,7 +90,9 @@ def in_markdown(figures: Figures, targets: tuple[Target, ...]) -> str:
         said = ", ".join(ours.values()) if len(ours) == 1 else ", ".join(map(" ".join, ours.items()))
         own = [one for one in verdicts if one["row"] == row]
         bounds = ", ".join(dict.fromkeys(one["target"] for one in own))
-        met = ", ".join(_verdict(one).split(" ", 1)[1].replace("MISSED", "**missed**") for one in own)
+        met = ", ".join(_verdict(one).removeprefix(one["peer"]).strip() for one in own).replace(
+            "MISSED", "**missed**"
+        )
         lines.append(f"| {row} | {others} | {said} | {bounds} | {met} |")
     return "\n".join(lines)
 

@@ -26,6 +26,10 @@ C, BEFORE = "C window", "{} before"
 
 TARGETS = (
     Target(COLD, C, least=1.2),
+    Target(COLD, "bindfs", least=1.5),
+    Target(COLD, "ratarmount", least=2),
+    Target(COLD, "native", least=0.35),
+    Target(PLAIN, "native", least=0.25),
     Target(SECOND, C, least=0.9),  # no program sees these reads: the page cache of FUSE answers them
     Target(WRITE.format(1024), C, least=0.7),
     Target(WRITE.format(128), C, least=0.6),

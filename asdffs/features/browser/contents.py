@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from asdffs import registry
-from asdffs.arrays.branch import is_table_tag
+from asdffs.arrays.branch import is_table
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, MissingValueError, NotSupportedError, UsageError
 from asdffs.features.browser.naming import VALUE
@@ -99,7 +99,7 @@ def _kind(node: ValueNode, array: str | None) -> str:
         return "table" if stated is not None and _is_record(stated) else "array"
     if _is_scalar(node):
         return "value"
-    return "table" if is_table_tag(node.tag) else "mapping" if isinstance(node.value, dict) else "sequence"
+    return "table" if is_table(node.tag) else "mapping" if isinstance(node.value, dict) else "sequence"
 
 
 def _is_record(datatype: ValueNode) -> bool:

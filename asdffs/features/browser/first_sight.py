@@ -121,7 +121,7 @@ def _arrays(document: Document) -> Iterator[dict[str, Any]]:
         if path is None or stated is None:
             continue
         number = stated.block_in(count)
-        inside = any(is_table(above) for above in upwards(branch))
+        inside = any(is_table(above.tag) for above in upwards(branch))
         shape, dtype = list(stated.shape or ()), datatype_text(stated.datatype)
         if not shape or stated.datatype is None:  # inline or streamed: only the elements tell
             with contextlib.suppress(AsdffsError, OSError):
@@ -147,7 +147,7 @@ def _tables(document: Document) -> Iterator[str]:
         if branch is None or id(branch) in seen:  # an alias leads to one that was seen
             continue
         seen.add(id(branch))
-        if is_table(branch):
+        if is_table(branch.tag):
             yield format_path(branch.path)
         else:
             rest += reversed(list(branch.children.values()))

@@ -54,7 +54,7 @@ def find_table(
         branch = document.outlines.branch(parse_path(text))
     except (KeyError, UsageError):
         return None
-    return (document, branch) if is_table(branch) else None
+    return (document, branch) if is_table(branch.tag) else None
 
 
 def _named(document: Document, text: str) -> tuple[Array, str] | None:

@@ -26,8 +26,7 @@ from asdffs.errors import UsageError
 
 _ITEM: Final = re.compile(r"(?P<list>.+)\[(?P<number>\d+)\]")
 #: Keys of the root that are about the file, and not about what it holds.
-_FILE: Final = ("asdf_library", "history")
-_OF_THE_FILE: Final = re.compile(r"(?:asdf_library|history)[.\[]")
+_OF_THE_FILE: Final = ("asdf_library.", "asdf_library[", "history.", "history[")
 Shape = tuple[int, ...]
 Names = tuple[str, ...]
 _IMAGE: Final = ("y", "x")
@@ -60,13 +59,13 @@ def attributes_in(values: Mapping[str, Any], group: str) -> dict[str, Any]:
 
 def is_all_in(values: Mapping[str, Any], group: str) -> bool:
     """Return whether all of ``values``, as in ``attributes_in``, are in ``group``, or about the file."""
-    inside = f"{group}.", f"{group}["
-    return all(value is None or name.startswith(inside) or _OF_THE_FILE.match(name) for name, value in values.items())
+    inside = (f"{group}.", f"{group}[", *_OF_THE_FILE)
+    return all(value is None or name.startswith(inside) for name, value in values.items())
 
 
 def _inside(values: Mapping[str, Any], group: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
-        if not name.startswith(group) or (name.startswith(_FILE) and _OF_THE_FILE.match(name)):
+        if name.startswith(_OF_THE_FILE) or not name.startswith(group):
             continue
         rest = name[len(group) :]
         if group and not rest.startswith((".", "[")):

@@ -214,6 +214,24 @@ def test_large_frames_and_frames_without_a_size_between_small_ones() -> None:
             list(ZSTD.decode(Bytes(stored[: len(frames[0]) + 9] + b"\xff" * 99), len(CONTENT)))
 
 
+@pytest.mark.parametrize("room", [0, 1 << 16])
+def test_a_single_frame_is_not_read_to_its_end_first(room: int) -> None:
+    """The headers of its parts are all over it, so of a file on a server all bytes would come."""
+    stored = zstandard.compress(CONTENT) + struct.pack("<II", 0x184D2A50, room) + bytes(room)
+    asked: list[int] = []
+
+    class Noted(Bytes):
+        def read_at(self, offset: int, length: int) -> bytes:
+            asked.append(offset)
+            return super().read_at(offset, length)
+
+    pieces = ZSTD.decode(Noted(stored), len(CONTENT))
+    first = next(piece for piece in pieces if piece)
+    assert CONTENT.startswith(first)
+    assert set(asked) == {0}
+    assert first + b"".join(pieces) == CONTENT
+
+
 def test_pieces_are_in_order() -> None:
     for name, (codec, stored, _) in CASES.items():
         seeker = seeker_of(codec, Bytes(stored), len(CONTENT))

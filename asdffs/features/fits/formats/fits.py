@@ -366,7 +366,7 @@ class Fits:
             return False
         if branch.array is not None:
             return _is_image(branch.array) or branch.array.has_records
-        return is_fits(branch.tag) or is_table(branch)
+        return is_fits(branch.tag) or is_table(branch.tag)
 
 
 PLUGIN = Fits()
