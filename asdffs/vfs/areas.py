@@ -201,12 +201,11 @@ class Areas:
             inode.area.forget(inode.item)
             inode.area = inode.item = None
 
-    def ended(self, directory: str) -> None:
-        """Record that the document of ``directory`` was closed: the kernel still knows its items."""
+    def ending(self, directory: str, vfs: Vfs) -> None:
+        """Put away the items of a document that is about to be closed: the kernel still knows them."""
         for inode in self.inodes.of(directory):
-            if inode.item is not None:
-                inode.put_away(inode.item.path, inode.area.root.number, None)
-            inode.area, inode.shape = None, None
+            vfs.put_away_at_end(inode)
+            inode.area = None
 
     def refuse(self, area: Area, error: Exception) -> None:
         """Note in the report of ``area``, and in that of the archive, why a request was refused."""

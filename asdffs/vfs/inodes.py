@@ -14,6 +14,8 @@ from typing import Any, Final
 
 #: The number of the root, which the kernel knows from the start.
 ROOT: Final = 1
+#: Instead of the number of a document's root: the item is not found again.
+LOST: Final = 0
 #: So many items of documents stay in memory, 2 to 4 KB each; of more, those that nobody needs are made again.
 _MOST: Final = 10_000
 #: How many old items are looked at whenever a new one comes.
@@ -61,7 +63,8 @@ class Inode(Place):
 
     ``cached``: size and mtime of the file at its last open.  ``home``: the inode number of the root of its document.
     ``path`` and ``shape``: where the item was in its document (``Changes.shape``), if ``item`` is None.  It is found
-    again there.  ``shape`` is None after the document was closed; ``area`` is None then, too.
+    again there, unless the names changed since.  ``shape`` is None if that does not matter, and 0, that of a document
+    which is opened, after it was closed.
     """
 
     __slots__ = ("cached", "home", "lookups", "number", "path", "shape")

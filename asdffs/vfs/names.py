@@ -125,6 +125,14 @@ class Names:
             if not node.opens:
                 raise
 
+    def is_there(self, node: Node) -> bool:
+        """Return whether ``check_there`` would not raise."""
+        try:
+            self.check_there(node)
+        except (GoneError, NoSuchNameError, NotDirectoryError):
+            return False
+        return True
+
     def check_changeable(self, node: Node) -> None:
         """Raise ``ReadOnlyError``, or as ``check_there``, if the node may not be changed."""
         self.check_writable()

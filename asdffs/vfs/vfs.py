@@ -21,7 +21,7 @@ from asdffs.vfs.attributes import Attributes, Entry, Shown, attributes_of, owner
 from asdffs.vfs.coherence import Coherence, Kernel
 from asdffs.vfs.directories import Parts
 from asdffs.vfs.handles import DirectoryHandle, Handles
-from asdffs.vfs.inodes import Inode
+from asdffs.vfs.inodes import LOST, Inode
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, LinkNode, Node, number_of
 from asdffs.vfs.open_files import OpenFiles
@@ -115,6 +115,19 @@ class Vfs(OpenFiles):
             return False
         inode.put_away(node.path, self.names.root.number, self.document.changes.shape)
         return True
+
+    def put_away_at_end(self, inode: Inode) -> None:
+        """Put the node of ``inode`` away, as the document is closed.
+
+        A directory is found again by its path.  A file is lost if its name may be another's when it is asked for.
+        """
+        node, shape = inode.item, self.document.changes.shape
+        if node is not None:
+            there = self.names.is_there(node)
+            is_directory = isinstance(node, DirectoryNode)
+            inode.put_away(node.path, self.names.root.number if there else LOST, None if is_directory else 0)
+        elif inode.shape is not None:
+            inode.home, inode.shape = inode.home if inode.shape == shape else LOST, 0
 
     def attributes(self, node: Node, handle: int | None = None) -> Attributes:
         """Return the attributes of a node, for the kernel."""

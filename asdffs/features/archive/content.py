@@ -99,7 +99,7 @@ class ArchiveContent:
             ArchiveDirectory(files, self._documents, status, options.shown, context.loop, options.explode),
             self._documents,
         )
-        self._documents.ended = self.areas.ended
+        self._documents.ending = self.areas.ending
 
     def _facts(self) -> dict[str, Any]:
         """Return what is known of the mount as a whole, as JSON has it."""

@@ -106,8 +106,8 @@ class OpenDocuments:
     ``idle``: seconds after which a document
     that no request was about is closed.
 
-    ``ended(directory)`` is called when a document was closed.  ``error``: the last refusal.  ``outcome``: that of the
-    documents that were closed.
+    ``ending(directory, vfs)`` is called when a document is about to be closed.  ``error``: the last refusal.
+    ``outcome``: that of the documents that were closed.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class OpenDocuments:
         most: int | None,
         idle: float,
     ) -> None:
-        self.ended: Callable[[str], object] = lambda directory: None
+        self.ending: Callable[[str, Vfs], object] = lambda directory, vfs: None
         self.error = ""
         self.outcome = Outcome([], [], [], [], [])
         self._files = files
@@ -296,6 +296,7 @@ class OpenDocuments:
             opened, entry.gone = entry.opened, True
             if opened is None:
                 return
+            self.ending(directory, opened.vfs)
             try:
                 self._note(directory, opened.end())
             except (AsdffsError, OSError) as err:
@@ -306,7 +307,6 @@ class OpenDocuments:
                 entry.opened = None
                 self._weight -= entry.weight
                 self._entries.pop(directory, None)
-                self.ended(directory)
         now = self._signature(directory[: -len(SUFFIX)])
         if now:
             self._left[hash(directory)] = now
@@ -359,6 +359,7 @@ class OpenDocuments:
                     opened.look_at_tree()
                 finally:
                     entry.users -= 1
+                    entry.used = time.monotonic()  # its status shows for a while what was found
 
 
 def number_of_directory(status: os.stat_result) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import mmap
@@ -348,6 +349,46 @@ def test_scratch_and_refused_drafts_keep_a_document_open(folder: Path) -> None:
         assert (mount.point / "a.asdf.d" / "scratch").read_text() == "here"
     assert (folder / "a.asdf.leftover" / "scratch").read_text() == "here"
     assert (folder / "sub" / "b.asdf.rejected-1.yaml").read_bytes() == b"nonsense"
+
+
+def _is_stale(descriptor: int) -> bool:
+    try:
+        return os.fstat(descriptor).st_size < 0
+    except OSError as err:
+        return err.errno == errno.ESTALE
+
+
+def test_a_file_that_was_replaced_is_not_the_new_one_after_its_document_was_closed(folder: Path) -> None:
+    with mounted(folder, *QUICK) as mount, contextlib.ExitStack() as stack:
+
+        def held(name: str) -> int:
+            """The kernel goes on knowing the file, though it is not open."""
+            descriptor = os.open(mount.point / "a.asdf.d" / name, os.O_PATH)
+            stack.callback(os.close, descriptor)
+            return descriptor
+
+        tree, block, blocks = held("tree.yaml"), held("blocks/0000.bin"), held("blocks")
+        _replace_tree(mount, b"value: 1\n", b"value: 22\n")
+        until(lambda: documents(mount) == [])
+        assert _is_stale(tree)
+        assert os.fstat(block).st_size == os.stat("0000.bin", dir_fd=blocks).st_size == SIZE
+        until(lambda: documents(mount) == [])
+        second = held("tree.yaml")
+        until(lambda: documents(mount) == [])
+        _replace_tree(mount, b"value: 22\n", b"value: 333\n")
+        until(lambda: documents(mount) == [])
+        assert _is_stale(tree)
+        assert _is_stale(second)
+        assert os.stat("0000.bin", dir_fd=blocks).st_size == SIZE
+        assert b"value: 333\n" in (mount.point / "a.asdf.d" / "tree.yaml").read_bytes()
+
+
+def _replace_tree(mount: Mounted, old: bytes, new: bytes) -> None:
+    tree = mount.point / "a.asdf.d" / "tree.yaml"
+    text = tree.read_bytes()
+    assert old in text
+    tree.with_name("new").write_bytes(text.replace(old, new))
+    tree.with_name("new").rename(tree)
 
 
 def test_old_pages_of_a_closed_document_are_not_shown(folder: Path) -> None:

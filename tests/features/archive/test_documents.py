@@ -47,7 +47,7 @@ class Archive:
         status = ArchiveStatus(self.documents, lambda: {"file": str(root)})
         outside = ArchiveDirectory(files, self.documents, status, Shown(), SingleThread())
         self.areas = Areas(outside, self.documents)
-        self.documents.ended = self.areas.ended
+        self.documents.ending = self.areas.ending
 
     def _open(self, folder: FileFolder, name: str, directory: str, number: int) -> ServedFile:
         self.exchange()
