@@ -30,8 +30,8 @@ _APPLICATION_AT: Final = slice(68, 72)
 _HEAD: Final = b"SQLite format 3\0"
 _NO_DATABASE: Final = -1
 #: Changes whenever the tables do, or what they say; an older catalogue is made anew.
-_VERSION: Final = 5
-#: The tables of versions 1 to 3, and those that version 4 has as well.
+_VERSION: Final = 6
+#: The tables of versions 1 to 3, and those that later ones have.
 _SCHEMA_3: Final = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,
@@ -60,12 +60,14 @@ CREATE TABLE rare (
     value TEXT NOT NULL, PRIMARY KEY (path, chunk, place)) WITHOUT ROWID;
 CREATE INDEX rare_by_chunk ON rare (chunk, path);
 """
-_SCHEMA: Final = f"""{_SCHEMA_4.replace("left_out TEXT,", "left_out TEXT, footprint TEXT,")}
+_SCHEMA_5: Final = f"""{_SCHEMA_4.replace("left_out TEXT,", "left_out TEXT, footprint TEXT,")}
 CREATE TABLE sky (cell INTEGER NOT NULL, file INTEGER NOT NULL, PRIMARY KEY (cell, file)) WITHOUT ROWID;
 CREATE INDEX sky_by_file ON sky (file);
 CREATE TABLE looks (root BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE excluded (pattern TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+#: Columns lie in the order in which they are added: by their keys, each chunk would split all pages.
+_SCHEMA: Final = _SCHEMA_5.replace("PRIMARY KEY (path, chunk)) WITHOUT ROWID", "PRIMARY KEY (path, chunk))")
 #: Seconds to wait for another process that writes.
 _WAIT: Final = 60.0
 
@@ -171,7 +173,7 @@ def _tables_of(connection: sqlite3.Connection) -> list[Any]:
 def _our_tables() -> list[list[Any]]:
     """Return what catalogues of each version define."""
     found = []
-    for schema in (_SCHEMA, _SCHEMA_4, _SCHEMA_3):
+    for schema in (_SCHEMA, _SCHEMA_5, _SCHEMA_4, _SCHEMA_3):
         with closing(sqlite3.connect(":memory:")) as empty:
             empty.executescript(schema)
             found.append(_tables_of(empty))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -17,7 +18,8 @@ from support.mounts import environment_in, mounted
 from support.samples import odd_file
 
 import asdffs
-from asdffs.features.catalog.store import WritableCatalog, open_catalog
+from asdffs.features.catalog.chunks import Packer
+from asdffs.features.catalog.store import FileRow, WritableCatalog, open_catalog
 from asdffs.storage import changed_files
 
 Call = Callable[..., Done]
@@ -391,3 +393,17 @@ def test_numbers_and_nouns_agree(data: Path, call: Call, tmp_path: Path) -> None
     assert "one.db: 1 file cannot be read: asdffs find" in done.err
     done = call("index", "--catalog", tmp_path / "all.db", "--merge", tmp_path / "one.db")
     assert done.out == f"{tmp_path}/all.db: 1 file, 1 merged\n"
+
+
+def test_the_pages_of_a_catalogue_are_full(tmp_path: Path) -> None:
+    """Ten chunks of values that hardly compress.  By their keys, each chunk would split all pages of the others."""
+    chance, stored = random.Random(5), 0
+    with open_catalog(str(tmp_path / "c.db"), writable=True) as catalog:
+        for chunk in range(10):
+            packer = Packer()
+            for _ in range(200):
+                packer.add({f"a{number}": chance.random() for number in range(60)})
+            packed = packer.packed()
+            stored += sum(len(column.packed) for column in packed.columns.values())
+            catalog.add([FileRow(b"/%d/%d" % (chunk, place), "", 1) for place in range(200)], packed)
+    assert (tmp_path / "c.db").stat().st_size < 1.6 * stored
