@@ -8,7 +8,7 @@
 The package has layers, and modules import only from lower ones (docs/design/overview.md):
 
     cli -> mount, page -> vfs, daf -> views -> workflows -> document -> tree, pictures -> storage, codecs, dialects
-    -> format -> registry, errors, scheduling, printable
+    -> format -> registry, errors, scheduling, printable, records
 
 docs/python.md describes the Python API.  Importing this module imports nothing else, so that commands start fast.
 """

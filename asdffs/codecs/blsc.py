@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from asdffs.allocator import is_own
@@ -85,6 +87,8 @@ def _library(*, alone: bool) -> Any:
     ``alone``: it works on one buffer at a time, with threads of its own; else on several, with one thread for each.
     That is a setting of the whole process, so in other programs than ours it stays as it is.
     """
+    if is_own():  # no other code of this process asks the library for its tests, which import numpy: 0.1 s
+        sys.modules.setdefault("blosc.test", SimpleNamespace(run=None))  # type: ignore[arg-type]
     import blosc
 
     blosc.set_releasegil(True)

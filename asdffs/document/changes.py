@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from asdffs.records import NamedTuple
 
 
 class Subject(NamedTuple):

@@ -19,7 +19,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from asdffs.records import NamedTuple
 
 if TYPE_CHECKING:
     import subprocess

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from asdffs.document.state import Settings
+from asdffs.records import NamedTuple
 from asdffs.storage.urls import RemoteOptions
 from asdffs.vfs.attributes import Shown
 

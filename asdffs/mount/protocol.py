@@ -11,7 +11,9 @@ import enum
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from asdffs.records import NamedTuple
 
 S = TypeVar("S", bound=tuple[Any, ...])
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from asdffs.records import NamedTuple
 
 
 class Access(NamedTuple):

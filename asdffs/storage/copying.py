@@ -11,8 +11,9 @@ import errno
 import os
 from collections.abc import Callable
 from mmap import PAGESIZE
-from typing import Final, NamedTuple
+from typing import Final
 
+from asdffs.records import NamedTuple
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Folder, ReadBackend, WriteBackend
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from asdffs.errors import UsageError
+from asdffs.records import NamedTuple
 
 #: Schemes of remote files.
 SCHEMES: Final = ("https", "http", "s3", "gs", "az")

@@ -5,15 +5,19 @@ The kernel counts what a process reads and writes (``/proc/PID/io``: rchar, wcha
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from benchmarks.made import make_file
 from support.filesystems import inserts
 from support.mounts import environment_in
+
+from asdffs import records
 
 MIB = 1 << 20
 SIZES = (MIB, 1 << 30, 100 * 10**9)
@@ -84,9 +88,12 @@ OF_INFO = [
     "asdffs.cli.file_map",
 ]
 IMPORTED = """
-import sys
+import sys, typing
+slow, usual = [], typing.NamedTupleMeta.__new__
+typing.NamedTupleMeta.__new__ = lambda *of, **more: slow.append(of[3]["__module__"]) or usual(*of, **more)
 from asdffs.cli.main import main
 code = main(sys.argv[1:])
+print("slow", *slow, file=sys.stderr)
 print("modules", code, *sys.modules, file=sys.stderr)
 """
 
@@ -98,9 +105,47 @@ def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Pat
     done = subprocess.run(command, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
     _, code, *modules = done.stderr.splitlines()[-1].split()
     assert code == "0", done.stderr
+    _, *slow = done.stderr.splitlines()[-2].split()
+    assert words == ("check",) or [name for name in slow if name.startswith("asdffs.")] == [], "see asdffs/records"
     unneeded = [*SLOW, *(OF_INFO if words[0] == "info" else [])]
     assert [name for name in unneeded if name in modules] == []
     assert len([name for name in modules if name.startswith("asdffs.")]) <= most
+
+
+class Ours(records.NamedTuple):
+    """Words."""
+
+    first: int
+    second: NoSuchType = 2  # noqa: F821  # nobody looks it up
+
+    @property
+    def both(self) -> int:
+        return self.first + self.second
+
+    @classmethod
+    def made(cls) -> Ours:
+        return cls(1)
+
+
+def test_our_named_tuples_are_as_those_of_typing() -> None:
+    class Usual(NamedTuple):
+        """Words."""
+
+        first: int
+        second: int = 2
+
+    one = Ours(first=1)
+    assert one == (1, 2) == Usual(1)
+    assert repr(one) == "Ours(first=1, second=2)"
+    assert (one.both, Ours.made(), one._replace(second=5)) == (3, (1, 2), (1, 5))
+    assert type(pickle.loads(pickle.dumps(one))) is Ours
+    assert set(dir(Usual)) - set(dir(one)) <= {"__orig_bases__"}
+    for name in ("_fields", "_field_defaults", "__doc__", "__slots__"):
+        assert getattr(Ours, name) == getattr(Usual, name)
+    with pytest.raises(TypeError, match="first"):
+        Ours()
+    with pytest.raises(AttributeError):
+        one.first = 3
 
 
 COMMANDS: dict[str, Callable[[Path, Path], tuple[int, int]]] = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import blosc
@@ -106,3 +109,21 @@ def test_damaged_pieces(tmp_path: Path, damage: str, capsys: pytest.CaptureFixtu
     path = write(tmp_path / "a.asdf", stored)
     assert main(["check", "--deep", str(path)]) == 4
     assert "it cannot be decoded: its compressed bytes are damaged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_process_of_ours_decodes_without_numpy(ours: bool) -> None:
+    """The library imports numpy for its tests, which other programs may want."""
+    script = """
+        import sys
+        from asdffs import allocator
+        from asdffs.codecs import blsc
+
+        if sys.argv[1] == "True":
+            allocator.own_process()
+        library = blsc._library(alone=True)
+        print("numpy" in sys.modules, library.decompress(library.compress(b"1234" * 100)) == b"1234" * 100)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(ours)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == [str(not ours), "True"], done.stderr
