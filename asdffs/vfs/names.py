@@ -15,6 +15,7 @@ from asdffs import registry
 from asdffs.document.document import Document
 from asdffs.document.saves.keeping import Left
 from asdffs.errors import (
+    AsdffsError,
     CrossViewError,
     FileExpectedError,
     GoneError,
@@ -126,10 +127,10 @@ class Names:
                 raise
 
     def is_there(self, node: Node) -> bool:
-        """Return whether ``check_there`` would not raise."""
+        """Return whether ``check_there`` does not raise, and the view can be asked."""
         try:
             self.check_there(node)
-        except (GoneError, NoSuchNameError, NotDirectoryError):
+        except (AsdffsError, OSError):
             return False
         return True
 
