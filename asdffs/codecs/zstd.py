@@ -177,7 +177,7 @@ def _measured(stored: Source, place: int) -> tuple[int, int] | None:
 
     Raises ``ValueError`` if the frame is damaged or states no size.
     """
-    head = stored.read_at(place, _HEADER)
+    head = stored.read_at(place, _HEADER + _BLOCK_HEADER)
     if not head:
         return None
     if _is_skippable(head):
@@ -197,10 +197,12 @@ def _end_of_frame(stored: Source, place: int, head: bytes) -> int:
     descriptor = head[4]
     single, checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
     content_size = (single, 2, 4, 8)[descriptor >> 6]
-    place += 5 + (not single) + (0, 1, 2, 4)[descriptor & 3] + content_size
+    at = 5 + (not single) + (0, 1, 2, 4)[descriptor & 3] + content_size
+    header, place = head[at : at + _BLOCK_HEADER], place + at  # that of the first block is there already
     last = 0
     while not last:
-        field = int.from_bytes(stored.read_at(place, _BLOCK_HEADER).ljust(_BLOCK_HEADER, b"\xff"), "little")
+        header = header or stored.read_at(place, _BLOCK_HEADER)
+        field, header = int.from_bytes(header.ljust(_BLOCK_HEADER, b"\xff"), "little"), b""
         last, kind, length = field & 1, field >> 1 & 3, field >> 3
         if kind > _COMPRESSED or place >= stored.size:
             raise ValueError("a frame has an invalid block")
