@@ -16,7 +16,7 @@ from unittest import mock
 from asdffs.cli.main import main
 
 #: A line that a command prints after a second, which says what it does and how far it is.
-PROGRESS = re.compile(r"^asdffs: [a-z]+ing .*\.asdf$|\(\d+ of \d+ [a-z]+\)$")
+PROGRESS = re.compile(r"^asdffs: [a-z]+ing .*\.asdf$|\((?:[a-z]+, )?\d+ of \d+ [a-z]+\)$")
 
 
 @dataclass(frozen=True)
