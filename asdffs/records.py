@@ -1,19 +1,17 @@
-"""A ``NamedTuple`` that is made sooner than that of ``typing``.
+"""``NamedTuple``, as in ``typing``, for the modules that a mount, ``info`` or ``get`` imports.
 
-That one compiles each annotation, although nobody reads it: 0.1 ms a class, 8 ms of the start of a mount.
+Python's own compiles the annotation of each field, which nobody reads.  A mount makes 80 of these classes before its
+first answer; each takes 34 us here, and 94 us there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
     from collections import namedtuple
-
-    #: Of the body of a class, what ``namedtuple`` has its own of.
-    _MADE: Final = frozenset({"__slots__"})
 
     class _Maker(type):
         """Makes a named tuple of the fields that a class annotates, with its methods."""
@@ -22,7 +20,7 @@ else:
             fields = body.get("__annotations__", {})
             defaults = [body[field] for field in fields if field in body]
             made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
-            for key in body.keys() - fields.keys() - _MADE:
+            for key in body.keys() - fields.keys():
                 setattr(made, key, body[key])
             return made
 

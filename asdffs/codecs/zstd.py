@@ -128,12 +128,12 @@ def _small_frame(stored: Source, place: int) -> tuple[int, bytes] | None:
 
     None if it is large or damaged, and at the end.
     """
-    head = stored.read_at(place, _HEADER)
+    head = stored.read_at(place, _HEADER + _BLOCK_HEADER)
     stated = 0 if _is_skippable(head) else _content_size(head)
     if stated is None or stated > _SMALL:  # the end of a large frame is far away, and each of its parts is on the way
         return None
     try:
-        found = _measured(stored, place)
+        found = _measured(stored, place, head)
     except ValueError:
         return None
     if found is None or found[1] - place > _SMALL:
@@ -172,12 +172,13 @@ def _streamed(stored: Source, place: int) -> Iterator[bytes]:
             yield work(piece[at : at + _FED])
 
 
-def _measured(stored: Source, place: int) -> tuple[int, int] | None:
+def _measured(stored: Source, place: int, head: bytes | None = None) -> tuple[int, int] | None:
     """Return the bytes of content of the frame at ``place``, and where the next one begins; None at the end.
 
-    Raises ``ValueError`` if the frame is damaged or states no size.
+    ``head``: its first bytes, with the header of its first block, if they were read already.  Raises ``ValueError`` if
+    the frame is damaged or states no size.
     """
-    head = stored.read_at(place, _HEADER + _BLOCK_HEADER)
+    head = stored.read_at(place, _HEADER + _BLOCK_HEADER) if head is None else head
     if not head:
         return None
     if _is_skippable(head):

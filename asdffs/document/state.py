@@ -66,8 +66,7 @@ class Settings(NamedTuple):
     ``strict``: refuse a tree that has warnings.  ``schema``: refuse a tree that violates the schemas of its tags.
     ``growth``: the strategy that moves blocks, or ``auto``.  ``remote``: settings for remote files; None: defaults.
     ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
-    ``replacing(path)``: called before the new file at ``path`` takes the place of this one, or when another program's
-    has done so.
+    ``replacing(path)``: called before the new file at ``path`` replaces this one, or when another program's has.
     ``noting(note)``: notes who has the file open; ``holder(path)``: returns the note of another process that has.
     ``tell(error)``: returns the text of an error as users read it.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.

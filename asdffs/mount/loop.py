@@ -84,7 +84,10 @@ class FairLock:
 
 
 class _Resumed:
-    """What ``Loop.resumed`` returns.  It is entered for each few bytes of a block, and a generator takes 1 us more."""
+    """The main lock, taken again for a moment by a thread that waits (``Loop.resumed``).
+
+    Decoders enter it for every few bytes of a block; a generator would take longer.
+    """
 
     def __init__(self, lock: FairLock, parked: Counter[int]) -> None:
         self._lock = lock

@@ -1,8 +1,7 @@
 """The FUSE protocol (linux/fuse.h, versions 7.26 to 7.45): its numbers, and the requests of the kernel.
 
 A request is a ``Header``, the structure of its opcode in ``REQUESTS``, names that end with NUL, and for a write the
-bytes to write.  Numbers are in the byte order of the machine.  ``answers`` has the answers, ``session`` the
-negotiation of version and features.  Pure functions, without a kernel.
+bytes to write.  ``answers`` has the answers, ``session`` the negotiation of version and features.  Pure.
 """
 
 from __future__ import annotations
@@ -315,7 +314,7 @@ class Init(NamedTuple):
 
 
 class Layout(Generic[S]):
-    """The layout of a structure in bytes.
+    """The layout of a structure in bytes, in the byte order of the machine.
 
     First come numbers, in the form ``form`` of the module ``struct``; then ``names`` names, each ended by NUL; then,
     with ``rest``, all other bytes.  ``kind``: the class of the structure.

@@ -46,8 +46,8 @@ class Unsuitable(Exception):  # noqa: N818 - no error: the next strategy is trie
 class FileMode:
     """The mode of the file at ``path``, by the table above.
 
-    ``failure``, ``conflict``: sentences that describe what happened, empty if it did not.  ``events``: the number
-    of failures and conflicts so far.
+    ``failure``: why nothing can be written any more; ``conflict``: what another program did to the file; each is
+    empty as long as that did not happen.  ``events``: how often either did.
     """
 
     def __init__(self, path: str, *, writable: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 #: The number of the root, which the kernel knows from the start.
 ROOT: Final = 1
-#: Instead of the number of a document's root: the item is not found again.
+#: The ``home`` of an item that is not found again.
 LOST: Final = 0
 #: So many items of documents stay in memory, 2 to 4 KB each; of more, those that nobody needs are made again.
 _MOST: Final = 10_000
@@ -61,10 +61,12 @@ class Place:
 class Inode(Place):
     """A place that the kernel knows.  ``lookups``: how many answers gave its ``number``.
 
-    ``cached``: size and mtime of the file at its last open.  ``home``: the inode number of the root of its document.
-    ``path`` and ``shape``: where the item was in its document (``Changes.shape``), if ``item`` is None.  It is found
-    again there, unless the names changed since.  ``shape`` is None if that does not matter, and 0, that of a document
-    which is opened, after it was closed.
+    ``cached``: size and mtime of the file at its last open.
+
+    An item that was put away, so that ``item`` is None, is found again at ``path`` in its document.  ``home``: the
+    inode number of that document's root, or ``LOST``.  ``shape``: the document's ``Changes.shape``; if that is
+    another one by then, the item is not found.  After the document was closed it is 0, with which each document
+    begins.  None: the item is found whatever the shape is.
     """
 
     __slots__ = ("cached", "home", "lookups", "number", "path", "shape")

@@ -103,11 +103,10 @@ class OpenDocuments:
 
     ``open_file(folder, name, directory, number)``: opens a file; ``directory`` is that of the document, and
     ``number`` is the inode number of it.  ``most``: how many stay open; None: as many as a share of the memory takes.
-    ``idle``: seconds after which a document
-    that no request was about is closed.
+    ``idle``: seconds after which a document that no request was about is closed.
 
-    ``ending(directory, vfs)`` is called when a document is about to be closed.  ``error``: the last refusal.
-    ``outcome``: that of the documents that were closed.
+    ``ending(directory, vfs)`` is called before a document is closed.  ``error``: the last refusal.  ``outcome``: what
+    the user must know of documents that are closed by now.
     """
 
     def __init__(

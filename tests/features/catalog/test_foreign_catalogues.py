@@ -27,7 +27,7 @@ from asdffs.features.catalog import sqlite as catalog_file
 from asdffs.features.catalog.chunks import pack_column, unpack_column
 from asdffs.features.catalog.parquet import export
 from asdffs.features.catalog.query import candidates
-from asdffs.features.catalog.sqlite import _SCHEMA, _SCHEMA_3
+from asdffs.features.catalog.sqlite import _SCHEMA, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5
 from asdffs.features.catalog.store import WritableCatalog, open_catalog
 from asdffs.tree.conditions import parse_condition
 
@@ -107,6 +107,17 @@ def test_an_older_catalogue_is_made_anew(tmp_path: Path, call: Call, folder: Pat
     done = call("index", "--catalog", old, folder)
     assert (done.code, "is made anew: index all its directories again" in done.err) == (0, True), done
     assert call("index", "--catalog", old, folder).err == ""
+    assert len(call("find", "--catalog", old, "not exists nothing").out.splitlines()) == 3
+
+
+@pytest.mark.parametrize(("schema", "version"), [(_SCHEMA_4, 4), (_SCHEMA_5, 5)])
+def test_a_catalogue_with_later_tables_is_made_anew(
+    tmp_path: Path, call: Call, folder: Path, schema: str, version: int
+) -> None:
+    old = tmp_path / "old.db"
+    sqlite(old, f"{schema} PRAGMA user_version = {version}; PRAGMA application_id = {0x61736466}")
+    done = call("index", "--catalog", old, folder)
+    assert (done.code, "is made anew: index all its directories again" in done.err) == (0, True), done
     assert len(call("find", "--catalog", old, "not exists nothing").out.splitlines()) == 3
 
 
