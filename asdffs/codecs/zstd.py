@@ -175,7 +175,7 @@ def _streamed(stored: Source, place: int) -> Iterator[bytes]:
 def _measured(stored: Source, place: int, head: bytes | None = None) -> tuple[int, int] | None:
     """Return the bytes of content of the frame at ``place``, and where the next one begins; None at the end.
 
-    ``head``: its first bytes, with the header of its first block, if they were read already.  Raises ``ValueError`` if
+    ``head``: its first bytes, with the header of its first block, if they were read.  Raises ``ValueError`` if
     the frame is damaged or states no size.
     """
     head = stored.read_at(place, _HEADER + _BLOCK_HEADER) if head is None else head
