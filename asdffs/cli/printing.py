@@ -110,7 +110,13 @@ Facts = Callable[[], list[dict[str, Any]]]
 
 @contextlib.contextmanager
 def shown(facts: Facts, what: str) -> Iterator[None]:
-    """Show a progress bar of the operations in ``facts()`` while the body runs; ``what`` names the work."""
+    """Show a progress bar of the operations in ``facts()`` while the body runs; ``what`` names the work.
+
+    Only on a terminal: what a program reads, or a timer mails, does not depend on how long the work took.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
     over = threading.Event()
     thread = threading.Thread(target=_show, args=(facts, what, over), daemon=True)
     thread.start()
@@ -136,9 +142,6 @@ def counted(operation: str, what: str) -> Iterator[Callable[[int, int], None]]:
 def _show(facts: Facts, what: str, over: threading.Event) -> None:
     if over.wait(_QUIET):
         return
-    if not sys.stderr.isatty():
-        say(f"asdffs: {what} {_first(facts())}".rstrip(), file=sys.stderr)
-        return
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
@@ -156,11 +159,3 @@ def _show(facts: Facts, what: str, over: threading.Event) -> None:
 def title(one: dict[str, Any]) -> str:
     """Return the name of an operation."""
     return str(one["operation"]) if one["block"] is None else f"{one['operation']} of block {one['block']}"
-
-
-def _first(running: list[dict[str, Any]]) -> str:
-    one = running[0] if running else None
-    if one is None:
-        return ""
-    name = f"{title(one)}, " if title(one) else ""
-    return f"({name}{one['done']} of {one['total']} {one.get('unit', 'bytes')})"

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run,
 from support.processes import memory, until, wait_for
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, put, write_sample, zlib_block
 from support.slow import CONTENT, SlowCodec, slow_file
+from support.terminal import Terminal
 
 from asdffs.document.opening import open_document
 
@@ -200,15 +202,12 @@ def test_progress_is_shown(tmp_path: Path, codec: SlowCodec) -> None:
 def test_umount_says_what_it_waits_for(tmp_path: Path, codec: SlowCodec) -> None:
     path = put(tmp_path, slow_file())
     codec.allow(1)  # the decoding
-    with mounted(path, packages=codec.package) as mount:
-        with holding(mount.block(2), b"new"):
-            command = [sys.executable, "-m", "asdffs", "umount", mount.point]
-            with subprocess.Popen(command, env=mount.environment, stderr=subprocess.PIPE, text=True) as umount:
-                said = umount.stderr.readline()
-                codec.allow()
-                umount.communicate(timeout=LIMIT)
-            assert umount.returncode == 5, "it is in use"
-        assert said == f"asdffs: finishing {path} (compression of block 2, 0 of 200 bytes)\n"
+    with mounted(path, packages=codec.package) as mount, holding(mount.block(2), b"new"):
+        command = shlex.join([sys.executable, "-m", "asdffs", "umount", str(mount.point)])
+        with Terminal(command, tmp_path, mount.environment) as umount:
+            umount.see("compression of block 2")
+            codec.allow()
+            assert umount.end() == 5, "it is in use"
 
 
 def big_file(path: Path, size: int) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,9 +13,6 @@ from typing import Any
 from unittest import mock
 
 from asdffs.cli.main import main
-
-#: A line that a command prints after a second, which says what it does and how far it is.
-PROGRESS = re.compile(r"^asdffs: [a-z]+ing .*\.asdf$|\((?:[a-z]+, )?\d+ of \d+ [a-z]+\)$")
 
 
 @dataclass(frozen=True)
@@ -33,8 +29,8 @@ class Done:
 
     @property
     def sentence(self) -> str:
-        """The one line that it printed as an error, beside those that say after a second how far it is."""
-        (line,) = (line for line in self.err.splitlines() if not PROGRESS.search(line))
+        """The one line that it printed as an error."""
+        (line,) = self.err.splitlines()
         assert line.startswith("asdffs: "), line
         return line.removeprefix("asdffs: ")
 

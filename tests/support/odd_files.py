@@ -194,8 +194,6 @@ watch --once D X; daf check X; daf unpack X N; daf pack X N; recover X; show X; 
 show X value; umount X; export --erofs N X; export --erofs N G X; export --check X
 """
 COMMANDS = tuple(tuple(words.split()) for words in _WORDS.split(";"))
-#: Those that take the time, or the files, of a process of their own.
-SLOW = {("set", "--jobs", "2", "value=2", "X", "G")}
 
 
 class Row(NamedTuple):

@@ -27,12 +27,6 @@ from support.mounts import LIMIT, environment_in, shim
 
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "..."
-#: What is said of work that takes more than a second, and so may or may not be.
-_PROGRESS = re.compile(
-    r"^asdffs: (?:checking|comparing|exploding|finding|finishing|imploding|indexing|making|opening|packing|reading"
-    r"|repacking|unpacking|upgrading|writing|(?:set|unset|rename) in \d+ files) .*\n",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,7 @@ class Runner:
             timeout=LIMIT,
             check=False,
         )
-        printed = _PROGRESS.sub("", done.stdout.decode("utf-8", "replace").replace(f"{self.work}/", ""))
+        printed = done.stdout.decode("utf-8", "replace").replace(f"{self.work}/", "")
         return printed if not printed or printed.endswith("\n") else printed + "\n"
 
     def write(self, part: NewFile) -> None:

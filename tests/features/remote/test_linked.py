@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.commands import Call
+from support.mounts import LIMIT
 from support.remote_files import arrays, make
 from support.web_server import Answer, Request, WebServer
 
@@ -20,7 +21,7 @@ from asdffs.storage.urls import RemoteOptions
 from asdffs.workflows.checking import check_document
 
 HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
-QUICK = RemoteOptions(timeout=2)
+PATIENT = RemoteOptions(timeout=LIMIT)
 NAME = "a"
 
 
@@ -51,7 +52,7 @@ def leading(uri: str) -> bytes:
     return f"{HEAD}a: !core/ndarray-1.1.0 {array}\nb: {{$ref: '{uri}#/a'}}\n...\n".encode()
 
 
-def opened(path: str | Path, remote: RemoteOptions = QUICK) -> Document:
+def opened(path: str | Path, remote: RemoteOptions = PATIENT) -> Document:
     return open_document(str(path), writable=False, settings=Settings(remote=remote))
 
 
@@ -97,7 +98,7 @@ def test_a_remote_file_leads_nowhere_else(server: WebServer, other: WebServer, u
     place = other.url.removeprefix("http://")
     uri = uri.format(other=other.url, place=place, rest=server.url.removeprefix("http:"))
     url = server.put("/d/m.asdf", leading(uri))
-    with opened(url, QUICK._replace(follow=(place,))) as document:
+    with opened(url, PATIENT._replace(follow=(place,))) as document:
         for name in "ab":
             with pytest.raises(NotFollowedError, match="is not followed"):
                 document.arrays[name][...]
@@ -117,7 +118,7 @@ def test_a_local_file_leads_to_a_server_that_is_named(server: WebServer, tmp_pat
         assert levels(document) == ["NOTE", "NOTE"]
         assert all(f"is on the server {place}, and is not followed" in one for one in notes)
     assert server.requests == []
-    with opened(path, QUICK._replace(follow=("example.org", place))) as document:
+    with opened(path, PATIENT._replace(follow=("example.org", place))) as document:
         assert_followed(document)
         assert findings(document) == []
 
@@ -133,7 +134,7 @@ def test_a_server_leads_to_no_other(server: WebServer, other: WebServer, tmp_pat
     path.write_bytes(leading(f"{server.url}/away.asdf"))
     url = server.put("/d/m.asdf", leading("/away.asdf"))
     for place in (str(path), url):
-        with opened(place, QUICK._replace(follow=(server.url.removeprefix("http://"),))) as document:
+        with opened(place, PATIENT._replace(follow=(server.url.removeprefix("http://"),))) as document:
             with pytest.raises(InvalidArrayError, match="redirects to another one, which is not followed"):
                 document.arrays["a"][...]
             assert levels(document) == ["ERROR", "ERROR"]
@@ -152,7 +153,7 @@ def test_user_and_password_go_to_the_same_server(server: WebServer) -> None:
 
 def test_other_users_get_no_linked_file(server: WebServer) -> None:
     url = server.put("/d/m.asdf", leading("e.asdf"))
-    settings = Settings(remote=QUICK, others=0)
+    settings = Settings(remote=PATIENT, others=0)
     with (
         open_document(url, writable=False, settings=settings) as document,
         pytest.raises(InvalidArrayError, match="other users may use the mount"),

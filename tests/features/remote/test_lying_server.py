@@ -22,6 +22,8 @@ from asdffs.storage.urls import RemoteOptions
 RAW = random.Random(1).randbytes(3_000_007)
 #: Readers at the same time.
 READERS = 16
+#: Seconds that an answer may take, and all of its repetitions.
+PATIENCE = 1.5
 #: What all readers together may hold, in bytes: each a few parts, however much the server sends.
 MOST = 128 << 20
 
@@ -30,7 +32,7 @@ MOST = 128 << 20
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LyingServer]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(transport, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(transport, "_LAST_REQUEST", 0.3)
+    monkeypatch.setattr(transport, "_LAST_REQUEST", PATIENCE)
     with LyingServer(RAW).running() as found:
         yield found
 
@@ -64,7 +66,7 @@ def read(url: str, seed: int, options: RemoteOptions) -> str:
 @pytest.mark.parametrize("first", [1000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_right_bytes_or_a_sentence(server: LyingServer, scheme: str, first: int) -> None:
     seeds = range(first, first + (400 if first == 1000 else 5000))
-    options = RemoteOptions(timeout=0.3, whole_max=8 << 20)
+    options = RemoteOptions(timeout=PATIENCE, whole_max=8 << 20)
     if scheme == "s3":
         options = options._replace(endpoint=server.url, anonymous=True)
         seeds = seeds[: len(seeds) // 2]

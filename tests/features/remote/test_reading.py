@@ -386,7 +386,7 @@ def test_regression_no_request_tells_the_url_of_another_one(server: WebServer, u
 
 def test_regression_a_map_of_15_terabytes_takes_no_memory(server: WebServer, url: str) -> None:
     server.fault = lambda request: Answer(headers={"Content-Range": f"bytes 0-65535/{15 * 10**12}"})
-    folder = RemoteFolder(url, RemoteOptions(timeout=1), SingleThread())
+    folder = RemoteFolder(url, RemoteOptions(timeout=LIMIT), SingleThread())
     before = Path("/proc/self/statm").read_text().split()[1]
     backend = folder.open(folder.name, writable=False)
     assert backend.size() == 15 * 10**12

@@ -16,26 +16,28 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from support.commands import command
-from support.mounts import environment_in
+from support.mounts import LIMIT, environment_in
 from support.remote_files import arrays, make
 from support.web_server import Answer, Request, WebServer
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import AsdffsError
-from asdffs.features.remote import connections, web
+from asdffs.features.remote import connections, transport, web
 from asdffs.features.remote.transport import RequestError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.urls import RemoteOptions
 from asdffs.workflows.references import find_externals, find_unresolved
 
 HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
-QUICK = RemoteOptions(timeout=2)
+PATIENT = RemoteOptions(timeout=LIMIT)
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked for twice, because the first pause would be longer than all that is waited."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(transport, "_FIRST_PAUSE", 2 * LIMIT)
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def certificate(path: Path) -> Path:
     return path
 
 
-def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
+def opened(url: str, remote: RemoteOptions = PATIENT) -> Document:
     return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
 
 
@@ -106,7 +108,7 @@ def test_https_never_falls_to_http(
     server.objects = secure.objects
     plain = f"{server.url}/data.asdf"
     secure.fault = lambda request: Answer(302, {"Location": plain}) if bool(request.first) == later else None
-    with pytest.raises(AsdffsError), opened(url, QUICK._replace(endpoint=endpoint)) as document:
+    with pytest.raises(AsdffsError), opened(url, PATIENT._replace(endpoint=endpoint)) as document:
         assert document.arrays["a"][...].size
     assert secure.requests
     assert server.requests == []
@@ -172,7 +174,7 @@ def test_an_answer_that_begins_elsewhere_is_refused(
     raw = make(tmp_path / "data.asdf")
     url = server.put("/data.asdf", raw)
     if known:
-        opened(url, QUICK._replace(cache=False)).close()
+        opened(url, PATIENT._replace(cache=False)).close()
 
     def answer(request: Request) -> Answer | None:
         first, last = request.first, request.last
