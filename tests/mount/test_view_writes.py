@@ -32,12 +32,12 @@ def value(number: int) -> bytes:
 
 
 @contextmanager
-def two_arrays(folder: Path, *, packed: bool = False) -> Iterator[Mounted]:
-    """``a`` in block 0, ``b`` in block 1; a thousand zeros each."""
+def two_arrays(folder: Path, *, packed: bool = False, patient: bool = True) -> Iterator[Mounted]:
+    """``a`` in block 0, ``b`` in block 1; a thousand zeros each.  ``patient``: see ``patience``."""
     body = f"a: {ARRAY} {{source: 0, {FACTS}, shape: [1000]}}\nb: {ARRAY} {{source: 1, {FACTS}, shape: [1000]}}\n"
     make = zlib_block if packed else block_bytes
     path = put(folder, tree_file(body, [make(bytes(8000)), make(bytes(8000))], padding=b" " * 900))
-    with mounted(path, packages=patience(folder)) as mount:
+    with mounted(path, packages=patience(folder) if patient else None) as mount:
         yield mount
 
 
@@ -186,8 +186,11 @@ print(last)
 
 
 def test_another_program_writes_the_page_that_is_mapped(tmp_path: Path) -> None:
-    """One stores in a map, another writes other bytes of the same pages through the block: both keep theirs."""
-    with two_arrays(tmp_path) as mount:
+    """One stores in a map, another writes other bytes of the same pages through the block: both keep theirs.
+
+    Each may wait for the other's pages, which ends by the mount's own patience.
+    """
+    with two_arrays(tmp_path, patient=False) as mount:
         command = [sys.executable, "-c", WRITER, mount.block(0), "1000", "1000"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
             with mapped(mount.point / "arrays/a.npy") as stores:
