@@ -80,7 +80,7 @@ class CommandFormatter(SafeFormatter):
     """Writes the messages of a command for its user.  A warning begins with that word, unlike the final error."""
 
     def __init__(self) -> None:
-        super().__init__("asdffs: %(word)s%(message)s")
+        super().__init__("asdffs: %(word)s%(message)s", validate=False)  # a check takes as long as an import
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
         """See ``logging.Formatter``."""

@@ -73,6 +73,8 @@ def tagged_value(tag: str, text: str) -> Any:
 
 def tag_of(text: str) -> str:
     """Return the tag that YAML 1.1 gives to a scalar without quotes and tag."""
+    if text.count(".") > 1:  # a version, as in most trees: no number and no date has two points
+        return YAML_TAGS + "str"
     return str(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)))
 
 
