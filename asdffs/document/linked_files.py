@@ -32,7 +32,6 @@ from asdffs.errors import (
 )
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import ReadBackend, ReadFolder, Signature
-from asdffs.storage.mount_table import OWN, outside
 from asdffs.storage.urls import is_remote, joined_url, parse_url, shown_url
 from asdffs.tree.paths import Path
 
@@ -173,6 +172,8 @@ class LinkedFiles(Generic[F]):
 
     def _outside(self, path: str) -> str:
         """Return the real path of a file that no daemon of asdffs serves, or raise ``NotSupportedError``."""
+        from asdffs.storage.mount_table import OWN, outside  # few trees refer to files
+
         with self._scheduler.waiting():  # it may be on a network
             real = outside(path, OWN)
         if real is None:  # a mount that reads from itself waits for ever, and so do two that read from each other

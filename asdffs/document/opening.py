@@ -18,7 +18,6 @@ from asdffs.errors import NotFollowedError, NotPermittedError
 from asdffs.format.layout import Padding
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.backend import Access, Folder, MovableBackend, ReadBackend, ReadFolder
-from asdffs.storage.changed_files import note_changed
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sidecars import UNDO_SUFFIX, journal_name
 from asdffs.storage.urls import RemoteOptions, is_remote
@@ -180,9 +179,15 @@ def _open_parts(folder: ReadFolder, name: str, story: list[str], settings: Setti
             journal.discard()
         backend.close()
         raise
-    policy = ChangePolicy(writable, settings.growth, settings.replacing, settings.noting, note_changed)
+    policy = ChangePolicy(writable, settings.growth, settings.replacing, settings.noting, _note_changed)
     transaction = Transaction(folder, backend, journal, settings.scheduler, policy, known, embedded)
     return Parts(transaction, layout, dialect)
+
+
+def _note_changed(path: str) -> None:
+    from asdffs.storage.changed_files import note_changed  # who only reads does without
+
+    note_changed(path)
 
 
 def _reopen_parts(folder: ReadFolder, name: str, current: Transaction, settings: Settings) -> Parts:

@@ -21,7 +21,6 @@ from typing import Any, Final
 from asdffs.errors import LockedError, Remedy
 from asdffs.printable import as_word
 from asdffs.storage.backend import Folder, MovableBackend, Signature
-from asdffs.storage.mount_table import OWN, mounts, topmost
 from asdffs.storage.sidecars import NOTE_SIZE, is_trusted, journal_name
 
 _POLL = 0.05  # seconds; flock has no wait with a time limit
@@ -75,6 +74,8 @@ def _is_gone(owner: dict[str, Any]) -> bool:
     point = owner.get("mountpoint")
     if owner.get("state") != "serving" or not isinstance(point, str):
         return False
+    from asdffs.storage.mount_table import OWN, topmost  # few files are locked
+
     found = topmost(point)
     return found is None or found.kind != OWN
 
@@ -200,6 +201,8 @@ def command_of_holder(folder: Folder, name: str) -> dict[str, Any]:
             words = os.fsdecode(file.read(_LONGEST)).split("\0")
     except (OSError, StopIteration):
         return {}
+    from asdffs.storage.mount_table import OWN, mounts  # as above
+
     path = folder.path(name)
     of_user = (one for one in mounts() if one.kind == OWN and one.owner == user and one.writable)
     points = [f"mounted at {one.point}" for one in of_user if path == one.source or path.startswith(f"{one.source}/")]

@@ -5,7 +5,9 @@ The kernel counts what a process reads and writes (``/proc/PID/io``: rchar, wcha
 
 from __future__ import annotations
 
+import ast
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from benchmarks.made import make_file
 from support.filesystems import inserts
 from support.mounts import environment_in
 
-from asdffs import records
+from asdffs import lazy_patterns, records
 
 MIB = 1 << 20
 SIZES = (MIB, 1 << 30, 100 * 10**9)
@@ -98,7 +100,7 @@ print("modules", code, *sys.modules, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 52), (("info",), 89), (("check",), 116)])
+@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 52), (("info",), 84), (("check",), 116)])
 def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
     file = make(tmp_path / "data.asdf")
     command = [sys.executable, "-c", IMPORTED, *words, str(file)]
@@ -110,6 +112,61 @@ def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Pat
     unneeded = [*SLOW, *(OF_INFO if words[0] == "info" else [])]
     assert [name for name in unneeded if name in modules] == []
     assert len([name for name in modules if name.startswith("asdffs.")]) <= most
+
+
+COMPILED = """
+import re._compiler, sys
+patterns, usual = [], re._compiler.compile
+re._compiler.compile = lambda *words: patterns.append(str(words[0])) or usual(*words)
+from asdffs.__main__ import main
+code = main()
+print("patterns", code, patterns, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 18), (("info",), 28)])
+def test_commands_compile_few_patterns(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
+    """Those that they use, of 70 in the modules that they import; see ``asdffs/lazy_patterns``."""
+    file = make(tmp_path / "data.asdf")
+    command = [sys.executable, "-c", COMPILED, *words, str(file)]
+    done = subprocess.run(command, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
+    _, code, found = done.stderr.splitlines()[-1].split(" ", 2)
+    assert code == "0", done.stderr
+    assert 5 < len(ast.literal_eval(found)) <= most
+
+
+def test_a_pattern_that_is_compiled_later_is_a_pattern() -> None:
+    found, wrong = lazy_patterns._Lazy("a+", re.IGNORECASE), lazy_patterns._Lazy("(")
+    assert isinstance(found, re.Pattern)
+    assert re.sub(found, "b", "xAa") == "xb"
+    assert re.compile(found) is found
+    assert (found.pattern, found.flags, found.groups) == ("a+", re.compile("a+", re.IGNORECASE).flags, 0)
+    assert found.fullmatch("AAA")
+    assert not found.fullmatch("AAB")
+    with pytest.raises(re.error):
+        wrong.search("(")
+
+
+OTHERS = """
+import re, sys
+from asdffs.lazy_patterns import _Lazy, compile_lazily
+compile_lazily()
+{}
+print(type(re.compile("a")) is _Lazy, type(FOUND) is _Lazy)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "later"),
+    [
+        ("from textwrap import TextWrapper; FOUND = TextWrapper.wordsep_re", True),
+        ("from shlex import _find_unsafe as FOUND", False),
+    ],
+)
+def test_only_patterns_of_modules_that_every_command_imports_are_compiled_later(module: str, *, later: bool) -> None:
+    """Also not one of a function, which may be what the user typed."""
+    done = subprocess.run([sys.executable, "-c", OTHERS.format(module)], capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"False {later}\n", done.stderr
 
 
 class Ours(records.NamedTuple):

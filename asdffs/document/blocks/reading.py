@@ -27,10 +27,10 @@ from asdffs.format.layout import Padding
 from asdffs.records import NamedTuple
 from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, RemoteFile, read_bytes
-from asdffs.storage.copying import Stretch
 
-if TYPE_CHECKING:  # few keep old bytes
+if TYPE_CHECKING:  # few keep old bytes, or copy a whole block
     from asdffs.document.blocks.keeping import Keeper
+    from asdffs.storage.copying import Stretch
 
 _CUT_OFF: Final = "the file ends inside this block"
 #: File sizes have 63 bits.
@@ -231,6 +231,8 @@ class BlockReader:
 
     def stored_stretch(self, number: int) -> Stretch:
         """Return the place of all stored bytes of a block.  Raises ``DamagedBlockError``, also for a cut block."""
+        from asdffs.storage.copying import Stretch
+
         self.locks.await_steady(number)
         span, header = self.table.content(number), self.table.header(number)
         if not header.streamed and len(span) < header.used_size:
