@@ -279,7 +279,7 @@ class Operations:
             raise
 
     def _opened(self, place: Place, handle: int, *, write: bool) -> bytes:
-        flags = 0 if write else int(OpenFlag.NO_FLUSH)
+        flags = 0 if write else OpenFlag.NO_FLUSH
         file = place.area.whole(handle) if self._passthrough is not None else None
         if self._passthrough is not None and file is not None:
             backing = self._passthrough.opened(place.item.inode, file)

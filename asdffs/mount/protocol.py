@@ -83,28 +83,28 @@ class InitFlag(enum.IntFlag):
     INIT_EXT = 1 << 30
 
 
-class OpenFlag(enum.IntFlag):
-    """Flags of an answer to OPEN: how the kernel treats the open file."""
+class OpenFlag:
+    """Flags of an answer to OPEN: how the kernel treats the open file.  With ``enum``, each ``|`` would take 1 us."""
 
-    DIRECT_IO = 1 << 0
-    KEEP_CACHE = 1 << 1
-    NO_FLUSH = 1 << 5
-    PASSTHROUGH = 1 << 7
+    DIRECT_IO: Final = 1 << 0
+    KEEP_CACHE: Final = 1 << 1
+    NO_FLUSH: Final = 1 << 5
+    PASSTHROUGH: Final = 1 << 7
 
 
-class SetFlag(enum.IntFlag):
+class SetFlag:
     """Which attributes a SETATTR sets."""
 
-    MODE = 1 << 0
-    UID = 1 << 1
-    GID = 1 << 2
-    SIZE = 1 << 3
-    ATIME = 1 << 4
-    MTIME = 1 << 5
-    HANDLE = 1 << 6
-    ATIME_NOW = 1 << 7
-    MTIME_NOW = 1 << 8
-    KILL_PRIVILEGES = 1 << 11
+    MODE: Final = 1 << 0
+    UID: Final = 1 << 1
+    GID: Final = 1 << 2
+    SIZE: Final = 1 << 3
+    ATIME: Final = 1 << 4
+    MTIME: Final = 1 << 5
+    HANDLE: Final = 1 << 6
+    ATIME_NOW: Final = 1 << 7
+    MTIME_NOW: Final = 1 << 8
+    KILL_PRIVILEGES: Final = 1 << 11
 
 
 #: The feature that the kernel reads files itself, among the upper half of the flags of INIT.
