@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from asdffs.errors import AsdffsError, DamagedFileError, Remedy, StorageError
-from asdffs.records import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,9 @@ limits, and sizes that only tune asdffs, are where they are used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.errors import InvalidArrayError, Remedy
-from asdffs.records import NamedTuple
 
 #: Bytes of memory that one request may take beyond the bytes that the file has for it.
 MEMORY: Final = 256 << 20

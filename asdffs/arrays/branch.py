@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import REFERENCES
-from asdffs.records import NamedTuple
 from asdffs.tree.paths import Path
 
 #: The largest number of digits in an item number.

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import InvalidArrayError
-from asdffs.records import NamedTuple
 
 #: Beginnings of the tags: those of asdf-zarr 0.0.4, and of versions before it was published.
 TAGS: Final = ("asdf://asdf-format.org/zarr/tags/zarr-", "asdf://stsci.edu/asdf-zarr/tags/zarr-")

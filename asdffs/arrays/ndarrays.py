@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.chunked import (
     Chunked,
@@ -23,7 +23,6 @@ from asdffs.arrays.chunked import (
 from asdffs.arrays.datatypes import integers, is_length, item_size
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
-from asdffs.records import NamedTuple
 from asdffs.tree.paths import Path
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tagged import Found, find_tagged

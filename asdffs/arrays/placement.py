@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import yaml
 
 from asdffs.arrays.datatypes import descr_of, item_size
 from asdffs.arrays.ndarrays import Ndarray
 from asdffs.errors import InvalidArrayError
-from asdffs.records import NamedTuple
 
 #: The largest size of an array, in bytes; file sizes have 63 bits, and include more than the array.
 _LARGEST: Final = 1 << 62

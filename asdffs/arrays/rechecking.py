@@ -17,10 +17,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.format.text import common_prefix, common_suffix, find_in_pieces
-from asdffs.records import NamedTuple
 from asdffs.tree.rules import key_value, keys_in_parts
 from asdffs.tree.tape import MAPPING, MAPPINGS, Tape
 from asdffs.tree.values import is_merge

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from asdffs.arrays.ndarrays import Ndarray, arrays_of, is_in_pieces
 from asdffs.arrays.rechecking import CheckedBefore, Entries, entries_of, rest_to_read
@@ -17,7 +18,6 @@ from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.text import Header, find_comments_end, find_tree_end, parse_header, standard_version
-from asdffs.records import NamedTuple
 from asdffs.tree.resolving import SHOWN
 from asdffs.tree.rules import check_tree
 from asdffs.tree.tape import Tape

@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.layout import Padding, parse_padding, parse_size
 from asdffs.mount.options import Explode, MountOptions
-from asdffs.records import NamedTuple
 from asdffs.storage.open_file import AUTO, STRATEGIES
 from asdffs.storage.urls import FLAGS, SETTINGS, RemoteOptions, with_setting
 

@@ -12,14 +12,13 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from asdffs import errors
 from asdffs.cli.printing import print_json, say
 from asdffs.errors import AsdffsError, Remedy, UsageError, reason_of
 from asdffs.failures import Failure, attempt
 from asdffs.printable import as_word
-from asdffs.records import NamedTuple
 from asdffs.storage.urls import shown_name
 
 

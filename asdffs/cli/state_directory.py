@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.cli.state_files import (
@@ -30,7 +30,6 @@ from asdffs.document.report import Outcome, told_places
 from asdffs.document.saves.history import Places
 from asdffs.document.saves.keeping import keep_abandoned
 from asdffs.errors import UnfinishedError
-from asdffs.records import NamedTuple
 
 #: The number of replacements that are noted beside the last one, because that may fail.
 _MOST_REPLACEMENTS: Final = 6

@@ -28,11 +28,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.saves.history import Places
 from asdffs.errors import reason_of
-from asdffs.records import NamedTuple
 from asdffs.storage.descriptors import open_fd
 from asdffs.storage.linux_calls import birth_ns
 from asdffs.storage.own_files import own_directory

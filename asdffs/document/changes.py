@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import Final, Literal
-
-from asdffs.records import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 
 class Subject(NamedTuple):

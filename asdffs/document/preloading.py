@@ -22,10 +22,9 @@ import time
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs import registry
-from asdffs.records import NamedTuple
 
 #: Bytes of a compiled module before its code: magic number, flags, mtime and size of the source (PEP 552).
 _HEAD: Final = 16

@@ -13,11 +13,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs import interrupts
 from asdffs.errors import CutBlockError, KeptEditsError, UnfinishedError
-from asdffs.records import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from asdffs.arrays.branch import Branch
 from asdffs.arrays.units import unit_of
@@ -31,7 +31,6 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout, Padding
 from asdffs.limits import Budget
-from asdffs.records import NamedTuple
 from asdffs.scheduling import Rank, RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Extent, ReadFolder, RemoteFile, Signature
 from asdffs.storage.file_backend import FileFolder

@@ -13,7 +13,7 @@ import functools
 import logging
 import struct
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.allocator import give_back
 from asdffs.arrays.chunked import TABLE, is_chunked
@@ -25,7 +25,6 @@ from asdffs.document.blocks.store import BlockStore
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, InUseError, InvalidTreeError, NotPermittedError, Remedy, reason_of
-from asdffs.records import NamedTuple
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.tagged import Found, find_tagged

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.errors import DamagedBlockError
 from asdffs.format.constants import (
@@ -30,7 +30,6 @@ from asdffs.format.constants import (
     STREAMED,
 )
 from asdffs.format.text import Header
-from asdffs.records import NamedTuple
 
 _PREFIX: Final = struct.Struct(">4sH")
 #: File sizes have 63 bits.

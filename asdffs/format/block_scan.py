@@ -8,7 +8,7 @@ byte.  It returns a frozen result.  ``drive`` runs a scan with any ``read_at(off
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from asdffs.errors import DamagedBlockError, DamagedFileError
 from asdffs.format.block_header import (
@@ -22,7 +22,6 @@ from asdffs.format.block_header import (
 )
 from asdffs.format.block_index import is_removable_index
 from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN, NO_CHECKSUM
-from asdffs.records import NamedTuple
 
 #: First piece read, in bytes: holds most trees, and the first block's header.
 FIRST_PIECE = 1 << 16

@@ -10,11 +10,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.format.block_header import RULES_1, BlockRules
 from asdffs.format.text import Header
-from asdffs.records import NamedTuple
 
 _SIZE: Final = re.compile(r"(\d{1,15})([kKmMgG]?)")
 _PERCENT: Final = re.compile(r"(\d{1,15})%")

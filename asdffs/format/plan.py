@@ -7,13 +7,13 @@ bytes in this order: ``Move``, then ``Write``, then ``Truncate``.  Pure function
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from asdffs.errors import NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.layout import Layout, Padding
 from asdffs.format.text import common_prefix, difference, ends_with_tree
-from asdffs.records import NamedTuple
 
 #: How often the size of an index is made to fit.
 _ROUNDS = 8

@@ -7,6 +7,7 @@ block headers at most, whatever the number and size of the blocks.
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 from asdffs.errors import DamagedFileError
 from asdffs.format.block_header import BlockRules, RulesOf, rules_1
@@ -27,7 +28,6 @@ from asdffs.format.block_scan import (
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
 from asdffs.format.layout import Layout, Span
 from asdffs.format.text import END_MARKER_MAX, MAX_HEADER_LINE, Header, find_comments_end, find_tree_end, parse_header
-from asdffs.records import NamedTuple
 
 #: Index entries compared with the blocks when the file is opened; the others are compared when they are used.
 _CHECKED: int = 128

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.errors import NotAsdfError
 from asdffs.format.constants import STANDARD_TOKEN
-from asdffs.records import NamedTuple
 
 #: Longest header line, in bytes: "#ASDF " and three integers need far less.
 MAX_HEADER_LINE: Final = 64

@@ -15,7 +15,7 @@ import logging
 import os
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import AsdffsError
 from asdffs.mount.answers import ANSWER, SILENT, errno_of
@@ -23,7 +23,6 @@ from asdffs.mount.loop import FairLock
 from asdffs.mount.operations import HELPERS, Operations
 from asdffs.mount.protocol import GETATTR_HANDLE, REQUESTS, Header, MalformedError, Opcode
 from asdffs.mount.session import UNWANTED, RequestBuffer, Session
-from asdffs.records import NamedTuple
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.areas import Area
 

@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
@@ -33,7 +33,6 @@ from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.session import Passthrough, Session
-from asdffs.records import NamedTuple
 from asdffs.storage.mount_table import pid_namespace, topmost
 from asdffs.storage.watch import Watch
 from asdffs.vfs.areas import Areas

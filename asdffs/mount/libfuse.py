@@ -10,10 +10,9 @@ import ctypes
 import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import MountError, UsageError
-from asdffs.records import NamedTuple
 
 #: Names of the libraries for the dynamic linker, by version.  libfuse 3 has the second name since 3.17.
 _NAMES: Final = {"3": ("libfuse3.so.3", "libfuse3.so.4"), "2": ("libfuse.so.2",)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from asdffs.document.state import Settings
-from asdffs.records import NamedTuple
 from asdffs.storage.urls import RemoteOptions
 from asdffs.vfs.attributes import Shown
 

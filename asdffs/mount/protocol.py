@@ -10,9 +10,7 @@ import enum
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Generic, TypeVar
-
-from asdffs.records import NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 S = TypeVar("S", bound=tuple[Any, ...])
 

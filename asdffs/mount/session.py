@@ -20,12 +20,11 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import MountError
 from asdffs.mount.answers import answer, attributes_notice
 from asdffs.mount.protocol import HEADER, PASSTHROUGH, REQUESTS, Header, Init, InitFlag, MalformedError, Opcode
-from asdffs.records import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,7 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
-
-from asdffs.records import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
 class Access(NamedTuple):

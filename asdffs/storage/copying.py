@@ -11,9 +11,8 @@ import errno
 import os
 from collections.abc import Callable
 from mmap import PAGESIZE
-from typing import Final
+from typing import Final, NamedTuple
 
-from asdffs.records import NamedTuple
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Folder, ReadBackend, WriteBackend
 

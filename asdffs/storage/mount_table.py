@@ -11,9 +11,7 @@ import os
 import re
 import select
 from collections.abc import Iterator
-from typing import BinaryIO, Final
-
-from asdffs.records import NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 #: The type of the file systems that asdffs mounts.
 OWN: Final = "fuse.asdffs"

@@ -11,10 +11,10 @@ import os
 import struct
 import zlib
 from itertools import pairwise
+from typing import NamedTuple
 
 from asdffs.format.layout import Span, uncovered
 from asdffs.format.plan import Plan, Write
-from asdffs.records import NamedTuple
 from asdffs.storage.backend import MovableBackend, PhysicalExtent
 
 _BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")

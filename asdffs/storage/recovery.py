@@ -13,10 +13,9 @@ import contextlib
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
-from asdffs.records import NamedTuple
 from asdffs.storage.backend import Folder, MovableBackend, ReadBackend
 from asdffs.storage.journal import Journal, read_record, read_trusted
 from asdffs.storage.lock import read_owner

@@ -10,9 +10,9 @@ import enum
 import errno
 import zlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from asdffs.errors import RecoveryError
-from asdffs.records import NamedTuple
 from asdffs.storage.backend import MovableBackend, PhysicalExtent, ReadBackend, Signature
 from asdffs.storage.record import Gap, Kind, Record, RecordImage
 from asdffs.storage.sidecars import pour

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import UsageError
-from asdffs.records import NamedTuple
 
 #: Schemes of remote files.
 SCHEMES: Final = ("https", "http", "s3", "gs", "az")

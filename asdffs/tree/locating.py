@@ -7,10 +7,9 @@ asdf library, and ``twice`` tells both places.  The columns of a table can be na
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from asdffs.errors import MissingValueError, Remedy
-from asdffs.records import NamedTuple
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.resolving import USUAL
 from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, Tape

@@ -6,11 +6,10 @@ Aliases and merge keys in them are resolved.  Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import DEPTH, REPLAYED
-from asdffs.records import NamedTuple
 from asdffs.tree.paths import Path
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, Tape

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from asdffs.document.document import Document
-from asdffs.records import NamedTuple
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, Owner
 from asdffs.views.base import Options
 

@@ -9,11 +9,10 @@ the main lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from weakref import ref
 
 from asdffs.document.changes import BLOCKS, CONTENTS, STORE, TREE, Subject
-from asdffs.records import NamedTuple
 from asdffs.vfs.namespace import Node
 
 #: Subjects on which many files depend.

@@ -17,6 +17,7 @@ import contextlib
 import stat
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from asdffs.document.saves.keeping import Left, is_disposable
 from asdffs.errors import (
@@ -28,7 +29,6 @@ from asdffs.errors import (
     NotEmptyError,
     NotPermittedError,
 )
-from asdffs.records import NamedTuple
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence

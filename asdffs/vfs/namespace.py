@@ -11,11 +11,10 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.changes import Subject
 from asdffs.errors import AsdffsError, NotPermittedError
-from asdffs.records import NamedTuple
 from asdffs.scheduling import RankedLock
 from asdffs.vfs.inodes import ROOT, Item
 from asdffs.views.base import ViewDirectory, ViewFile

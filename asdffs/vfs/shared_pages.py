@@ -25,11 +25,10 @@ import contextlib
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.document.changes import TREE
 from asdffs.errors import AsdffsError, StaleFileError
-from asdffs.records import NamedTuple
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence, Kernel, PageRange

@@ -21,14 +21,13 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.arrays.branch import Branch, shown_key
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
-from asdffs.records import NamedTuple
 from asdffs.tree.paths import Path, directory_name_of, name_of
 from asdffs.views.base import Options, View, ViewDirectory, ViewFile
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
-from asdffs.records import NamedTuple
 from asdffs.storage.backend import Extent
 
 #: How the names of extended attributes begin.

@@ -5,21 +5,15 @@ The kernel counts what a process reads and writes (``/proc/PID/io``: rchar, wcha
 
 from __future__ import annotations
 
-import ast
-import pickle
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from benchmarks.made import make_file
 from support.filesystems import inserts
 from support.mounts import environment_in
-
-from asdffs import lazy_patterns, records
 
 MIB = 1 << 20
 SIZES = (MIB, 1 << 30, 100 * 10**9)
@@ -93,8 +87,8 @@ IMPORTED = """
 import sys, typing
 slow, usual = [], typing.NamedTupleMeta.__new__
 typing.NamedTupleMeta.__new__ = lambda *of, **more: slow.append(of[3]["__module__"]) or usual(*of, **more)
-from asdffs.cli.main import main
-code = main(sys.argv[1:])
+from asdffs.__main__ import main
+code = main()
 print("slow", *slow, file=sys.stderr)
 print("modules", code, *sys.modules, file=sys.stderr)
 """
@@ -108,101 +102,10 @@ def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Pat
     _, code, *modules = done.stderr.splitlines()[-1].split()
     assert code == "0", done.stderr
     _, *slow = done.stderr.splitlines()[-2].split()
-    assert words == ("check",) or [name for name in slow if name.startswith("asdffs.")] == [], "see asdffs/records"
+    assert [name for name in slow if name.startswith("asdffs.")] == [], "see quick_imports"
     unneeded = [*SLOW, *(OF_INFO if words[0] == "info" else [])]
     assert [name for name in unneeded if name in modules] == []
     assert len([name for name in modules if name.startswith("asdffs.")]) <= most
-
-
-COMPILED = """
-import re._compiler, sys
-patterns, usual = [], re._compiler.compile
-re._compiler.compile = lambda *words: patterns.append(str(words[0])) or usual(*words)
-from asdffs.__main__ import main
-code = main()
-print("patterns", code, patterns, file=sys.stderr)
-"""
-
-
-@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 18), (("info",), 28)])
-def test_commands_compile_few_patterns(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
-    """Those that they use, of 70 in the modules that they import; see ``asdffs/lazy_patterns``."""
-    file = make(tmp_path / "data.asdf")
-    command = [sys.executable, "-c", COMPILED, *words, str(file)]
-    done = subprocess.run(command, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
-    _, code, found = done.stderr.splitlines()[-1].split(" ", 2)
-    assert code == "0", done.stderr
-    assert 5 < len(ast.literal_eval(found)) <= most
-
-
-def test_a_pattern_that_is_compiled_later_is_a_pattern() -> None:
-    found, wrong = lazy_patterns._Lazy("a+", re.IGNORECASE), lazy_patterns._Lazy("(")
-    assert isinstance(found, re.Pattern)
-    assert re.sub(found, "b", "xAa") == "xb"
-    assert re.compile(found) is found
-    assert (found.pattern, found.flags, found.groups) == ("a+", re.compile("a+", re.IGNORECASE).flags, 0)
-    assert found.fullmatch("AAA")
-    assert not found.fullmatch("AAB")
-    with pytest.raises(re.error):
-        wrong.search("(")
-
-
-OTHERS = """
-import re, sys
-from asdffs.lazy_patterns import _Lazy, compile_lazily
-compile_lazily()
-{}
-print(type(re.compile("a")) is _Lazy, type(FOUND) is _Lazy)
-"""
-
-
-@pytest.mark.parametrize(
-    ("module", "later"),
-    [
-        ("from textwrap import TextWrapper; FOUND = TextWrapper.wordsep_re", True),
-        ("from shlex import _find_unsafe as FOUND", False),
-    ],
-)
-def test_only_patterns_of_modules_that_every_command_imports_are_compiled_later(module: str, *, later: bool) -> None:
-    """Also not one of a function, which may be what the user typed."""
-    done = subprocess.run([sys.executable, "-c", OTHERS.format(module)], capture_output=True, text=True, timeout=120)
-    assert done.stdout == f"False {later}\n", done.stderr
-
-
-class Ours(records.NamedTuple):
-    """Words."""
-
-    first: int
-    second: NoSuchType = 2  # noqa: F821  # nobody looks it up
-
-    @property
-    def both(self) -> int:
-        return self.first + self.second
-
-    @classmethod
-    def made(cls) -> Ours:
-        return cls(1)
-
-
-def test_our_named_tuples_are_as_those_of_typing() -> None:
-    class Usual(NamedTuple):
-        """Words."""
-
-        first: int
-        second: int = 2
-
-    one = Ours(first=1)
-    assert one == (1, 2) == Usual(1)
-    assert repr(one) == "Ours(first=1, second=2)"
-    assert (one.both, Ours.made(), one._replace(second=5)) == (3, (1, 2), (1, 5))
-    assert type(pickle.loads(pickle.dumps(one))) is Ours
-    assert set(dir(Usual)) - set(dir(one)) <= {"__orig_bases__"}
-    for name in ("_fields", "_field_defaults", "__doc__", "__slots__"):
-        assert getattr(Ours, name) == getattr(Usual, name)
-    with pytest.raises(TypeError, match="first"):
-        Ours()
-    with pytest.raises(AttributeError):
-        one.first = 3
 
 
 COMMANDS: dict[str, Callable[[Path, Path], tuple[int, int]]] = {

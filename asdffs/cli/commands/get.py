@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.arguments import PATHS, WHERE, add_json, add_remote, add_where
 from asdffs.cli.printing import aligned, on_one_line, print_json, say
@@ -15,7 +15,6 @@ from asdffs.cli.reading import remote_of
 from asdffs.cli.results import ExitCode, for_each
 from asdffs.document.scanning import footprint_in
 from asdffs.errors import UsageError
-from asdffs.records import NamedTuple
 from asdffs.storage.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import Path, format_path, parse_path

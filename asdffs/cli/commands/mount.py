@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs import interrupts, registry
 from asdffs.cli.arguments import add_remote
@@ -41,7 +41,6 @@ from asdffs.mount.libfuse import VERSIONS, Libfuse, load_libfuse
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions
 from asdffs.printable import as_word
-from asdffs.records import NamedTuple
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, filesystem_of, resolved, topmost
 from asdffs.storage.urls import is_remote, shown_name, shown_url

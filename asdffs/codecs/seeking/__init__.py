@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from asdffs.codecs.base import Codec, Source
-from asdffs.records import NamedTuple
 
 #: The least distance of two pieces that a seeker remembers, in bytes of content.
 _LEAST: Final = 1 << 18

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.arrays.branch import Branch, branch_of_mask, shown_key
 from asdffs.arrays.chunked import METADATA, Chunked, Tiled, is_stacked, is_tile, is_tiled, parse_chunked, starts_of
@@ -23,7 +23,6 @@ from asdffs.arrays.ndarrays import is_in_pieces
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
-from asdffs.records import NamedTuple
 from asdffs.tree.paths import Path, name_of
 from asdffs.tree.tagged import Found, find_tagged
 from asdffs.tree.tape import decoded

@@ -10,6 +10,7 @@ One change at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from asdffs.document.blocks.steps import Step
 from asdffs.document.blocks.table import BlockTable
@@ -25,7 +26,6 @@ from asdffs.format.plan import (
     plan_block_slots,
     plan_cut_tail,
 )
-from asdffs.records import NamedTuple
 from asdffs.storage.sidecars import Payload
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.codecs.base import Chaining, Codec, Encoding, Source, Varied, id_of, name_of
@@ -19,7 +19,6 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
 from asdffs.format.block_header import BlockHeader, HeaderForm
 from asdffs.format.constants import CHAIN
-from asdffs.records import NamedTuple
 from asdffs.scheduling import CHUNK, Scheduler
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.codecs.base import PIECE
 from asdffs.document.blocks.codecs import BlockCodecs
@@ -18,7 +18,6 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.report import Progress
 from asdffs.errors import DamagedBlockError
-from asdffs.records import NamedTuple
 from asdffs.scheduling import Scheduler
 
 if TYPE_CHECKING:  # most files have no compressed block

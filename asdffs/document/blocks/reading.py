@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.codecs import BlockCodecs, Readable, digest_of, resuming
@@ -24,7 +24,6 @@ from asdffs.errors import AbandonedError, DamagedBlockError, Remedy
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
 from asdffs.format.layout import Padding
-from asdffs.records import NamedTuple
 from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, RemoteFile, read_bytes
 

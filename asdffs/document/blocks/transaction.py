@@ -44,12 +44,11 @@ import contextlib
 import enum
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from asdffs import interrupts
 from asdffs.document.blocks.locks import Pins
 from asdffs.errors import NotPermittedError, StorageError
-from asdffs.records import NamedTuple
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import (
     Folder,

@@ -12,9 +12,7 @@ import contextlib
 import logging
 import os
 import re
-from typing import Final
-
-from asdffs.records import NamedTuple
+from typing import Final, NamedTuple
 
 #: The name of the text that ``edit`` passes to the editor.
 DRAFT: Final = "tree.yaml"

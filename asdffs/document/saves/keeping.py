@@ -19,12 +19,11 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from asdffs.document.document import Document
 from asdffs.document.saves.history import DRAFT
 from asdffs.errors import AsdffsError, Remedy, reason_of
-from asdffs.records import NamedTuple
 from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import WriteBackend
 from asdffs.storage.file_backend import FileBackend, FileFolder
