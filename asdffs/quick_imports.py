@@ -26,18 +26,19 @@ _make: Final[Any] = collections.namedtuple  # of fields that are known only here
 
 def make_imports_quicker() -> None:
     """Do it from now on: for patterns of modules that are being imported, and for named tuples of asdffs."""
-    re.compile = _compiled  # type: ignore[assignment]
+    re.compile = _compiled
     typing.NamedTuple = _NamedTuple()  # type: ignore[assignment, misc]
 
 
-def _compiled(*words: Any) -> Any:
-    """Return a pattern, for ``re.compile``.
+def _compiled(pattern: Any, flags: Any = 0) -> Any:
+    """Return a pattern, as ``re.compile``.
 
     Other packages, and calls from functions, such as for what the user typed, get theirs at once.
     """
     known = sys._getframe(1).f_globals
     imported = getattr(known.get("__spec__"), "_initializing", False)
-    return _Lazy(*words) if imported and known["__name__"].partition(".")[0] in _PACKAGES else _compile(*words)
+    lazy = imported and known["__name__"].partition(".")[0] in _PACKAGES
+    return _Lazy(pattern, flags) if lazy else _compile(pattern, flags)
 
 
 class _Lazy:

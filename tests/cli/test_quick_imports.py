@@ -56,7 +56,7 @@ import re, sys
 from asdffs.quick_imports import _Lazy, make_imports_quicker
 make_imports_quicker()
 {}
-print(type(re.compile("a")) is _Lazy, type(FOUND) is _Lazy)
+print(type(re.compile(pattern="a", flags=re.I)) is _Lazy, type(FOUND) is _Lazy)
 """
 
 
