@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import copyreg
-import functools
 import re
 import sys
 import typing
@@ -20,14 +19,15 @@ from typing import Any, Final
 #: The packages whose patterns wait: all that a command imports at its start.
 _PACKAGES: Final = frozenset({"asdffs", "gettext", "locale", "logging", "string", "textwrap", "tokenize", "yaml"})
 _compile: Final[Any] = re.compile
-_named_tuple: Final[Any] = typing.NamedTuple
-_make: Final[Any] = collections.namedtuple  # of fields that are known only here
+_NAMED_TUPLE: Final[Any] = typing.NamedTuple
+_usual_bases: Final[Any] = _NAMED_TUPLE.__mro_entries__
+_make: Final[Any] = collections.namedtuple  # mypy wants to see the fields
 
 
 def make_imports_quicker() -> None:
     """Do it from now on: for patterns of modules that are being imported, and for named tuples of asdffs."""
     re.compile = _compiled
-    typing.NamedTuple = _NamedTuple()  # type: ignore[assignment, misc]
+    _NAMED_TUPLE.__mro_entries__ = _bases
 
 
 def _compiled(pattern: Any, flags: Any = 0) -> Any:
@@ -52,23 +52,15 @@ class _Lazy:
     def __reduce__(self) -> Any:
         return copyreg.dispatch_table[re.Pattern](self._pattern)
 
-    @functools.cached_property
-    def _pattern(self) -> Any:
-        return _compile(*self._words)
-
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(self._pattern, name)  # the next time nobody asks here
+        found = _compile(*self._words) if name == "_pattern" else getattr(self._pattern, name)
+        self.__dict__[name] = found  # the next time nobody asks here
         return found
 
 
-class _NamedTuple:
-    """Stands for ``typing.NamedTuple``, as a base of a class or as a function."""
-
-    def __call__(self, *words: Any, **more: Any) -> Any:
-        return _named_tuple(*words, **more)
-
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (_Base,) if len(bases) == 1 else _named_tuple.__mro_entries__(bases)
+def _bases(bases: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a class gets for its base ``typing.NamedTuple``; one with types gets what it always does."""
+    return (_Base,) if len(bases) == 1 else _usual_bases(bases)
 
 
 class _Maker(type):
@@ -76,7 +68,7 @@ class _Maker(type):
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
         if not body["__module__"].startswith("asdffs."):
-            usual = _named_tuple.__mro_entries__((typing.NamedTuple,))
+            usual = _usual_bases((_NAMED_TUPLE,))
             return type(usual[0])(name, usual, body)
         fields = body.get("__annotations__", {})
         defaults = [body[field] for field in fields if field in body]

@@ -1,6 +1,6 @@
 """Prints lines whose text may come from files, names and other programs, and progress bars.
 
-A progress bar appears on a terminal for work that takes longer than a second; elsewhere one line names the work.
+A progress bar appears on a terminal for work that takes longer than a second.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def shown(facts: Facts, what: str) -> Iterator[None]:
 @contextlib.contextmanager
 def counted(operation: str, what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar of files; yield what is told how many are done, and of how many."""
-    facts = {"operation": operation, "block": None, "done": 0, "total": 0, "unit": "files"}
+    facts = {"operation": operation, "block": None, "done": 0, "total": 0}
 
     def note(done: int, total: int) -> None:
         facts.update(done=done, total=total)

@@ -201,7 +201,7 @@ def command_of_holder(folder: Folder, name: str) -> dict[str, Any]:
             words = os.fsdecode(file.read(_LONGEST)).split("\0")
     except (OSError, StopIteration):
         return {}
-    from asdffs.storage.mount_table import OWN, mounts  # as above
+    from asdffs.storage.mount_table import OWN, mounts  # few files are locked
 
     path = folder.path(name)
     of_user = (one for one in mounts() if one.kind == OWN and one.owner == user and one.writable)

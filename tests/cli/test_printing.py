@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from support.samples import block_bytes, odd_file
 from support.terminal import asdffs_on_terminal
 
 import asdffs as package
+from asdffs.cli import printing
 from asdffs.cli.arguments import command_names
 from asdffs.cli.printing import SafeFormatter
 from asdffs.errors import AsdffsError
@@ -54,6 +56,17 @@ COMMANDS = [
     ["explode", "\x1b]0;pwned\x07.asdf", "parts\x1b]0;\u202e"],
     *([word.format(x=HOSTILE, p=PWNED) for word in words.split()] for words in _WORDS.split(";")),
 ]
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Elsewhere nobody even looks how far it is, however long it takes."""
+    monkeypatch.setattr(printing, "_QUIET", 0)
+    before = set(threading.enumerate())
+    with printing.shown(lambda: pytest.fail("looked at"), "writing x.asdf"):
+        assert set(threading.enumerate()) <= before
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.fixture
