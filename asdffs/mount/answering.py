@@ -188,7 +188,9 @@ class Answerer:
         finally:
             if place.directory and about is not About.HANDLE:
                 self._areas.leave(place)
-            area.tell_changes(wait=operation.seen_by_others)
+            seen = operation.seen_by_others
+            direct = seen and about is About.HANDLE and area.is_direct(asked.handle)
+            area.tell_changes(place.item if seen and not direct else None, wait=seen)
 
     def _refused(self, area: Area, error: AsdffsError | OSError) -> int:
         """Return the errno for the program, and note everything but everyday results in the report of ``area``."""

@@ -17,6 +17,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
@@ -128,12 +129,13 @@ class Invalidator:
         self._notice = 0
         self._drops: dict[int, Node] = {}
         self.behind = False
+        self.awaited: Counter[Node] = Counter()
 
     def prepare(self) -> None:
         """Start the helper, because two open nodes show the same bytes."""
         self._dropper.start()
 
-    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+    def invalidate(self, nodes: Mapping[Node, bool], locked: Node | None, *, wait: bool) -> None:
         """See ``Kernel``."""
         if known := [node.inode for node in nodes if node.inode]:
             self._notice = self._notifications.tell(known)
@@ -144,11 +146,9 @@ class Invalidator:
                 self._drops[self._dropper.add(Order(self._path(node)))] = node
         self.behind = True
         self._await_notice()
-        # those of other requests, too; never of the author: its pages are locked until its request is answered
-        drops = {ticket for ticket, node in self._drops.items() if node is not author}
-        if wait and drops:
-            with self._loop.waiting(soon=True):
-                self._dropper.wait(drops, _MMAP_PATIENCE)
+        drops = {ticket: node for ticket, node in self._drops.items() if node is not locked}  # also of other requests
+        if wait and drops and not (locked is not None and self.awaited[locked]):  # else they wait for this request
+            self._wait_for(drops, _MMAP_PATIENCE)
             self._drops = {ticket: node for ticket, node in self._drops.items() if ticket not in drops}
         self.behind = bool(self._drops) or not self._notifications.wait(self._notice, 0)
 
@@ -168,11 +168,16 @@ class Invalidator:
             for region in regions
             if region.node.path
         }
-        if not tickets:
-            return set()
-        with self._loop.waiting(soon=True):
-            done = self._dropper.wait(set(tickets), patience)
-        return {tickets[ticket] for ticket in done}
+        return {tickets[ticket] for ticket in self._wait_for(tickets, patience)} if tickets else set()
+
+    def _wait_for(self, tickets: Mapping[int, Node], patience: float) -> set[int]:
+        """Wait for what the helpers do; return the tickets of what is done."""
+        self.awaited.update(tickets.values())
+        try:
+            with self._loop.waiting(soon=True):
+                return self._dropper.wait(set(tickets), patience)
+        finally:
+            self.awaited -= Counter(tickets.values())  # nodes at zero are not kept alive
 
     def _path(self, node: Node) -> bytes:
         return os.fsencode(self._place + self._inside + node.path)

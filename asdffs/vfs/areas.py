@@ -32,8 +32,8 @@ class Area(Protocol):
     def refuse(self, error: Exception) -> None:
         """Note in the report why a request was refused."""
 
-    def tell_changes(self, *, wait: bool) -> None:
-        """Make the kernel drop its caches of nodes that changed."""
+    def tell_changes(self, locked: Any = None, *, wait: bool) -> None:
+        """Make the kernel drop its caches of nodes that changed.  ``locked``, ``wait``: see ``Kernel.invalidate``."""
 
     @property
     def stored_in(self) -> str:

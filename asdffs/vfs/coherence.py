@@ -8,6 +8,7 @@ the main lock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 from weakref import ref
@@ -30,19 +31,21 @@ class PageRange(NamedTuple):
 class Kernel(Protocol):
     """The kernel's caches of the nodes of one document.
 
-    ``behind``: other requests may not have told it of all changes yet.
+    ``behind``: other requests may not have told it of all changes yet.  ``awaited``: how many requests wait for pages
+    of each node now.
     """
 
     behind: bool
+    awaited: Counter[Node]
 
     def prepare(self) -> None:
         """Get ready for ``drop``, because two open nodes show the same bytes."""
 
-    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+    def invalidate(self, nodes: Mapping[Node, bool], locked: Node | None, *, wait: bool) -> None:
         """Drop cached attributes of ``nodes``, and pages of those whose value is True.
 
-        ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the
-        change, and all changes of which other requests told.
+        ``wait``: wait a moment until mmaps show the change, and all changes of which other requests told; but not for
+        pages of ``locked``, which the kernel may have locked until the request of the caller is answered.
         """
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
@@ -62,7 +65,6 @@ class Coherence:
         self._opened = opened
         self._known: dict[Subject, dict[ref[Node], None]] = {}
         self.stale: dict[Node, bool] = {}
-        self._author: Node | None = None
 
     def learn(self, node: Node) -> None:
         """Record that the kernel is about to receive data of ``node``."""
@@ -82,7 +84,6 @@ class Coherence:
 
         ``seen_to``: nodes without old pages in the kernel; only their attributes become stale.
         """
-        self._author = author
         for subject in news:
             known = self._known.get(subject)
             if known is None:
@@ -121,15 +122,13 @@ class Coherence:
         """Mark these nodes as stale again: the kernel still has old pages of them."""
         self.stale.update(dict.fromkeys(nodes, True))
 
-    def take(self) -> tuple[dict[Node, bool], Node | None]:
-        """Return the stale nodes and the node that caused the last change, and clear the list.
+    def take(self) -> dict[Node, bool]:
+        """Return the stale nodes, and clear the list.
 
         The value of each node tells whether the kernel may also have old pages of it, not only old attributes.
         """
-        if not self.stale:
-            return {}, None
         taken, self.stale = self.stale, {}
         for node in taken:
             if node.opens:  # a commit may have changed its subjects, and an mmap would never ask for it again
                 self.learn(node)
-        return taken, self._author
+        return taken

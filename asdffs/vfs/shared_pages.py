@@ -11,7 +11,7 @@ Invariants (docs/design/decisions/0024):
 3. Until that is done, the mount keeps a copy of each page that the kernel may have (``StalePages``).  Only this copy
    decides which bytes of a page a program wrote and which are old.  Nothing is guessed.
 4. A mapped write does not wait for pages of other views while another request waits for pages of its own view: it is
-   what that request waits for.  They are dropped all the same, a little later.
+   what that request waits for.  They are dropped all the same, a little later.  Nor does a request after its change.
 5. While a view is known to be mapped for writing, other views of its bytes are opened for writing without pages
    (direct I/O): read(2) and write(2) work, mmap(2) fails with ENODEV.  So two programs cannot write the same byte
    through two mmaps.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -145,7 +145,6 @@ class SharedPages:
         self._stale = StalePages()
         self._open: dict[FileNode, None] = {}
         self._gates: dict[int, RankedLock] = {}
-        self._awaited: Counter[Node] = Counter()
 
     # -- open files -----------------------------------------------------------
 
@@ -260,7 +259,7 @@ class SharedPages:
         if not siblings:
             yield
             return
-        self._wait_for(None, [PageRange(node, 0, 0) for node in siblings], _DROP_PATIENCE)
+        self._kernel.drop([PageRange(node, 0, 0) for node in siblings], _DROP_PATIENCE)
         before = {node: _window(node) for node in siblings}
         try:
             yield
@@ -269,7 +268,7 @@ class SharedPages:
             for node in moved:
                 node.moved = True
                 self._stale.forget(node)
-            for gone in self._wait_for(None, [PageRange(node, 0, 0) for node in moved], _DROP_PATIENCE):
+            for gone in self._kernel.drop([PageRange(node, 0, 0) for node in moved], _DROP_PATIENCE):
                 if isinstance(gone, FileNode):
                     gone.moved = False
 
@@ -323,19 +322,10 @@ class SharedPages:
             return {}
         before = {other: other.fetches for other in siblings}
         patience = _DROP_PATIENCE
-        if self._awaited[node]:
+        if self._kernel.awaited[node]:
             patience = 0 if mapped else _SHORT_PATIENCE  # invariant 4
-        gone = self._wait_for(node, [self._region(node, other, offset, length) for other in siblings], patience)
+        gone = self._kernel.drop([self._region(node, other, offset, length) for other in siblings], patience)
         return {other: count for other, count in before.items() if other in gone}
-
-    def _wait_for(self, node: FileNode | None, regions: list[PageRange], patience: float) -> set[Node]:
-        if not regions:
-            return set()
-        self._awaited.update(region.node for region in regions)
-        try:
-            return self._kernel.drop(regions, patience)
-        finally:
-            self._awaited -= Counter(region.node for region in regions)  # nodes at zero are not kept alive
 
 
 def _window(node: FileNode) -> tuple[int, int] | None:

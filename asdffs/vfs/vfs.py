@@ -67,11 +67,10 @@ class Vfs(OpenFiles):
         """Note in the report of the document why a request was refused."""
         self.document.report.refuse(error)
 
-    def tell_changes(self, *, wait: bool) -> None:
-        """Make the kernel drop its caches of nodes that changed.  ``wait``: wait a moment until mmaps show it."""
+    def tell_changes(self, locked: Node | None = None, *, wait: bool) -> None:
+        """Make the kernel drop its caches of nodes that changed.  ``locked``, ``wait``: see ``Kernel.invalidate``."""
         if self.document.changes.news or self._coherence.stale or (wait and self._kernel.behind):
-            stale, author = self.take_stale()
-            self._kernel.invalidate(stale, author, wait=wait)
+            self._kernel.invalidate(self.take_stale(), locked, wait=wait)
 
     @property
     def is_idle(self) -> bool:
@@ -150,8 +149,8 @@ class Vfs(OpenFiles):
             *(node.mtime_ns, node.atime_ns, node.changed_ns),
         )
 
-    def take_stale(self) -> tuple[dict[Node, bool], Node | None]:
-        """Return the nodes that changed through another node since the last call, and the author of the last change.
+    def take_stale(self) -> dict[Node, bool]:
+        """Return the nodes that changed through another node since the last call.
 
         The value of each node tells whether the kernel may have old pages of it.  Cheap if there are no such nodes.
         """

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.arrays import tree_file
-from support.mounts import Mounted, asdffs, mounted, run
+from support.mounts import LIMIT, Mounted, asdffs, mounted, run
 from support.patience import patience
 from support.processes import children_of, until
 from support.samples import block_bytes, header_bytes, put, zlib_block
@@ -32,12 +33,12 @@ def value(number: int) -> bytes:
 
 
 @contextmanager
-def two_arrays(folder: Path, *, packed: bool = False, patient: bool = True) -> Iterator[Mounted]:
-    """``a`` in block 0, ``b`` in block 1; a thousand zeros each.  ``patient``: see ``patience``."""
+def two_arrays(folder: Path, *, packed: bool = False) -> Iterator[Mounted]:
+    """``a`` in block 0, ``b`` in block 1; a thousand zeros each."""
     body = f"a: {ARRAY} {{source: 0, {FACTS}, shape: [1000]}}\nb: {ARRAY} {{source: 1, {FACTS}, shape: [1000]}}\n"
     make = zlib_block if packed else block_bytes
     path = put(folder, tree_file(body, [make(bytes(8000)), make(bytes(8000))], padding=b" " * 900))
-    with mounted(path, packages=patience(folder) if patient else None) as mount:
+    with mounted(path, packages=patience(folder)) as mount:
         yield mount
 
 
@@ -188,14 +189,15 @@ print(last)
 def test_another_program_writes_the_page_that_is_mapped(tmp_path: Path) -> None:
     """One stores in a map, another writes other bytes of the same pages through the block: both keep theirs.
 
-    Each may wait for the other's pages, which ends by the mount's own patience.
+    Neither waits for pages that the other one has until its own request is answered.
     """
-    with two_arrays(tmp_path, patient=False) as mount:
+    with two_arrays(tmp_path) as mount:
         command = [sys.executable, "-c", WRITER, mount.block(0), "1000", "1000"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
             with mapped(mount.point / "arrays/a.npy") as stores:
-                last = 0
+                last, end = 0, time.monotonic() + 3 * LIMIT  # each time that they do, it takes LIMIT
                 while other.poll() is None:
+                    assert time.monotonic() < end, "they wait for each other"
                     last = last % 250 + 1
                     store(stores, HEADER + 300, bytes([last]) * 500)
                     stores.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,9 +23,12 @@ class NoKernel:
 
     behind = False
 
+    def __init__(self) -> None:
+        self.awaited: Counter[Node] = Counter()
+
     def prepare(self) -> None: ...
 
-    def invalidate(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None: ...
+    def invalidate(self, nodes: Mapping[Node, bool], locked: Node | None, *, wait: bool) -> None: ...
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         return set()

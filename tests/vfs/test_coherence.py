@@ -63,7 +63,7 @@ def write(vfs: Vfs, path: str, offset: int, payload: bytes) -> None:
 
 
 def told(vfs: Vfs) -> set[str]:
-    return {node.path for node in vfs.take_stale()[0]}
+    return {node.path for node in vfs.take_stale()}
 
 
 @pytest.mark.feature("fits")

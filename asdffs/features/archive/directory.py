@@ -17,7 +17,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from asdffs.errors import (
     AsdffsError,
@@ -118,7 +118,7 @@ class ArchiveDirectory(Area):
         self._documents.note_refusal(str(error))
         logger.warning("refused: %s", error)
 
-    def tell_changes(self, *, wait: bool) -> None:
+    def tell_changes(self, locked: Any = None, *, wait: bool) -> None:
         """Do nothing: the kernel caches no attributes of this area."""
 
     @property
