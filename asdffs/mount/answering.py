@@ -51,19 +51,21 @@ class About(enum.Enum):
 class Operation(NamedTuple):
     """An operation of the table: the method that answers, and what the request is about.
 
-    ``seen_by_others``: when the program has its answer, other programs must see the change.
+    ``seen_by_others``: when the program has its answer, other programs must see the change.  ``locks_pages``: the
+    kernel may have locked pages of the file until it has the answer; not with direct I/O.
     """
 
     method: Callable[[Operations, Any, Header, Any], bytes | Extent | int | None]
     about: About
     seen_by_others: bool = False
+    locks_pages: bool = False
 
 
 TABLE: Final[dict[Opcode, Operation]] = {
     Opcode.LOOKUP: Operation(Operations.lookup, About.ITEM),
     Opcode.FORGET: Operation(Operations.forget, About.NONE),
     Opcode.GETATTR: Operation(Operations.getattr, About.LOOK),
-    Opcode.SETATTR: Operation(Operations.setattr, About.ITEM, seen_by_others=True),
+    Opcode.SETATTR: Operation(Operations.setattr, About.ITEM, seen_by_others=True, locks_pages=True),
     Opcode.READLINK: Operation(Operations.readlink, About.LOOK),
     Opcode.SYMLINK: Operation(Operations.symlink, About.ITEM),
     Opcode.MKNOD: Operation(Operations.mknod, About.ITEM),
@@ -74,7 +76,7 @@ TABLE: Final[dict[Opcode, Operation]] = {
     Opcode.LINK: Operation(Operations.link, About.ITEM),
     Opcode.OPEN: Operation(Operations.open, About.ITEM),
     Opcode.READ: Operation(Operations.read, About.HANDLE),
-    Opcode.WRITE: Operation(Operations.write, About.HANDLE, seen_by_others=True),
+    Opcode.WRITE: Operation(Operations.write, About.HANDLE, seen_by_others=True, locks_pages=True),
     Opcode.STATFS: Operation(Operations.statfs, About.LOOK),
     Opcode.RELEASE: Operation(Operations.release, About.HANDLE),
     Opcode.FSYNC: Operation(Operations.fsync, About.HANDLE, seen_by_others=True),
@@ -188,9 +190,8 @@ class Answerer:
         finally:
             if place.directory and about is not About.HANDLE:
                 self._areas.leave(place)
-            seen = operation.seen_by_others
-            direct = seen and about is About.HANDLE and area.is_direct(asked.handle)
-            area.tell_changes(place.item if seen and not direct else None, wait=seen)
+            free = not operation.locks_pages or (about is About.HANDLE and area.is_direct(asked.handle))
+            area.tell_changes(None if free else place.item, wait=operation.seen_by_others)
 
     def _refused(self, area: Area, error: AsdffsError | OSError) -> int:
         """Return the errno for the program, and note everything but everyday results in the report of ``area``."""

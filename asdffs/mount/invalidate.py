@@ -147,7 +147,7 @@ class Invalidator:
         self.behind = True
         self._await_notice()
         drops = {ticket: node for ticket, node in self._drops.items() if node is not locked}  # also of other requests
-        if wait and drops and not (locked is not None and self.awaited[locked]):  # else they wait for this request
+        if wait and drops and not (locked is not None and self.awaited[locked]):  # else somebody waits for this one
             self._wait_for(drops, _MMAP_PATIENCE)
             self._drops = {ticket: node for ticket, node in self._drops.items() if ticket not in drops}
         self.behind = bool(self._drops) or not self._notifications.wait(self._notice, 0)

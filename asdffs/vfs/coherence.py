@@ -31,8 +31,8 @@ class PageRange(NamedTuple):
 class Kernel(Protocol):
     """The kernel's caches of the nodes of one document.
 
-    ``behind``: other requests may not have told it of all changes yet.  ``awaited``: how many requests wait for pages
-    of each node now.
+    ``behind``: other requests may not have told it of all changes yet.  ``awaited``: the nodes for whose pages
+    requests wait now, each as often as it is waited for.
     """
 
     behind: bool
@@ -44,8 +44,9 @@ class Kernel(Protocol):
     def invalidate(self, nodes: Mapping[Node, bool], locked: Node | None, *, wait: bool) -> None:
         """Drop cached attributes of ``nodes``, and pages of those whose value is True.
 
-        ``wait``: wait a moment until mmaps show the change, and all changes of which other requests told; but not for
-        pages of ``locked``, which the kernel may have locked until the request of the caller is answered.
+        ``wait``: wait a moment until mmaps show the change, and all changes of which other requests told.  The kernel
+        may have locked pages of ``locked`` until the request of the caller is answered: these are not waited for, and
+        no pages are while another request waits for these.
         """
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:

@@ -11,7 +11,8 @@ Invariants (docs/design/decisions/0024):
 3. Until that is done, the mount keeps a copy of each page that the kernel may have (``StalePages``).  Only this copy
    decides which bytes of a page a program wrote and which are old.  Nothing is guessed.
 4. A mapped write does not wait for pages of other views while another request waits for pages of its own view: it is
-   what that request waits for.  They are dropped all the same, a little later.  Nor does a request after its change.
+   what that request waits for.  They are dropped all the same, a little later.  ``Kernel.invalidate`` has the same
+   rule for the time after a change.
 5. While a view is known to be mapped for writing, other views of its bytes are opened for writing without pages
    (direct I/O): read(2) and write(2) work, mmap(2) fails with ENODEV.  So two programs cannot write the same byte
    through two mmaps.
@@ -41,7 +42,7 @@ PAGE: Final = 4096
 _MOST: Final = 32 << 20
 #: How long a change waits for the kernel to drop the pages of other views, in seconds.
 _DROP_PATIENCE: Final = 1.0
-#: The same, while another change waits for pages of this view: both could block each other.
+#: The same, while another request waits for pages of this view: both could block each other.
 _SHORT_PATIENCE: Final = 0.05
 #: A change of more bytes is a truncate, not a write(2): no copies of its pages are kept.
 _MOST_COPIED: Final = 4 << 20
@@ -321,10 +322,11 @@ class SharedPages:
         if not siblings:
             return {}
         before = {other: other.fetches for other in siblings}
+        regions = [self._region(node, other, offset, length) for other in siblings]
         patience = _DROP_PATIENCE
         if self._kernel.awaited[node]:
             patience = 0 if mapped else _SHORT_PATIENCE  # invariant 4
-        gone = self._kernel.drop([self._region(node, other, offset, length) for other in siblings], patience)
+        gone = self._kernel.drop(regions, patience)
         return {other: count for other, count in before.items() if other in gone}
 
 

@@ -22,11 +22,12 @@ from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.mount import protocol
 from asdffs.mount.answers import ENTRY, LISTED, OPENED, STATUS
 from asdffs.mount.loop import Loop
-from asdffs.mount.protocol import Opcode, OpenFlag, Read
+from asdffs.mount.protocol import Opcode, OpenFlag, Read, SetFlag
 from asdffs.storage.backend import Extent
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.handles import new_handle
 from asdffs.vfs.inodes import Place
+from asdffs.vfs.namespace import Node
 from asdffs.vfs.vfs import Vfs
 from asdffs.views.blocks import BlockFile
 
@@ -292,3 +293,24 @@ def test_regression_an_open_that_fails_at_its_end_left_a_handle(
 
 def opening() -> protocol.Open:
     return protocol.Open(os.O_RDONLY, 0)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_which_pages_a_request_may_have_locked(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, *, direct: bool
+) -> None:
+    """Those of a file that it cuts or writes to, unless the kernel keeps no pages for the descriptor."""
+    locked: list[str] = []
+
+    def tell(node: Node | None = None, *, wait: bool) -> None:
+        locked.extend([node.path if node is not None else ""] if wait else [])
+
+    monkeypatch.setattr(kernel.files, "tell_changes", tell)
+    monkeypatch.setattr(kernel.files, "is_direct", lambda handle: direct)
+    block = kernel.node("/blocks/0000.bin")
+    handle, _, _ = OPENED.unpack(kernel.ask(Opcode.OPEN, block, protocol.Open(os.O_RDWR, 0)))
+    kernel.ask(Opcode.WRITE, block, protocol.Write(handle, 0, 1, 0, memoryview(b"x")))
+    kernel.ask(Opcode.FSYNC, block, protocol.Handle(handle))
+    kernel.ask(Opcode.SETATTR, block, protocol.SetAttributes(SetFlag.MODE, 0, 0, 0, 0, 0, 0, 0o600, 0, 0))
+    assert locked == ["" if direct else "/blocks/0000.bin", "", "/blocks/0000.bin"]
+    kernel.ask(Opcode.RELEASE, block, protocol.Handle(handle))
