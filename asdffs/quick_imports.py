@@ -1,10 +1,10 @@
-"""Makes imports quicker, in a process that runs a command.
+"""Makes imports quicker, in a process that runs a command (decision 51).
 
-Modules compile regular expressions while they are imported: for ``asdffs info`` there are 73, in modules of Python,
-in ``yaml`` and here.  It uses a third; the others took a tenth of its time.  Now the first use of each compiles it.
+Modules compile their regular expressions while they are imported.  ``asdffs info`` imports modules with 73 of them,
+and uses a third.  Here a regular expression is compiled when it is first used.
 
-A class that ``typing.NamedTuple`` makes takes 94 us, because the annotation of each field is compiled, which nobody
-reads; one of asdffs takes 34 us.  A mount makes 80 before its first answer.
+``typing.NamedTuple`` takes 94 us to make a class: it compiles the annotation of each field, which nobody reads.  For
+classes of asdffs this module leaves that out: 34 us.  A mount makes 80 of them before its first answer.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import sys
 import typing
 from typing import Any, Final
 
-#: The packages whose patterns wait: all that a command imports at its start.
+#: The packages and modules whose patterns are compiled later: those with patterns that every command imports.
 _PACKAGES: Final = frozenset({"asdffs", "gettext", "locale", "logging", "string", "textwrap", "tokenize", "yaml"})
 _compile: Final[Any] = re.compile
 _NAMED_TUPLE: Final[Any] = typing.NamedTuple
 _usual_bases: Final[Any] = _NAMED_TUPLE.__mro_entries__
-_make: Final[Any] = collections.namedtuple  # mypy wants to see the fields
+_make: Final[Any] = collections.namedtuple  # without its types: mypy wants the fields written out
 
 
 def make_imports_quicker() -> None:
-    """Do it from now on: for patterns of modules that are being imported, and for named tuples of asdffs."""
+    """Compile patterns later, and make named tuples quicker, in the modules that are imported from now on."""
     re.compile = _compiled
     _NAMED_TUPLE.__mro_entries__ = _bases
 
@@ -59,7 +59,10 @@ class _Lazy:
 
 
 def _bases(bases: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what a class gets for its base ``typing.NamedTuple``; one with types gets what it always does."""
+    """Return the real bases of a class that names ``typing.NamedTuple`` as one.
+
+    If it has another base, such as ``Generic``, these are the usual ones.
+    """
     return (_Base,) if len(bases) == 1 else _usual_bases(bases)
 
 

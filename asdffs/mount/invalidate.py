@@ -146,7 +146,7 @@ class Invalidator:
                 self._drops[self._dropper.add(Order(self._path(node)))] = node
         self.behind = True
         self._await_notice()
-        drops = {ticket: node for ticket, node in self._drops.items() if node is not locked}  # also of other requests
+        drops = {ticket: node for ticket, node in self._drops.items() if node is not locked}  # other requests' too
         if wait and drops and not (locked is not None and self.awaited[locked]):  # else somebody waits for this one
             self._wait_for(drops, _MMAP_PATIENCE)
             self._drops = {ticket: node for ticket, node in self._drops.items() if ticket not in drops}
@@ -171,7 +171,10 @@ class Invalidator:
         return {tickets[ticket] for ticket in self._wait_for(tickets, patience)} if tickets else set()
 
     def _wait_for(self, tickets: Mapping[int, Node], patience: float) -> set[int]:
-        """Wait for what the helpers do; return the tickets of what is done."""
+        """Wait at most ``patience`` seconds for orders to the helpers; return the tickets of those that are done.
+
+        ``tickets``: ticket of each order -> the node whose pages it drops.
+        """
         self.awaited.update(tickets.values())
         try:
             with self._loop.waiting(soon=True):

@@ -11,8 +11,8 @@ Invariants (docs/design/decisions/0024):
 3. Until that is done, the mount keeps a copy of each page that the kernel may have (``StalePages``).  Only this copy
    decides which bytes of a page a program wrote and which are old.  Nothing is guessed.
 4. A mapped write does not wait for pages of other views while another request waits for pages of its own view: it is
-   what that request waits for.  They are dropped all the same, a little later.  ``Kernel.invalidate`` has the same
-   rule for the time after a change.
+   what that request waits for.  They are dropped all the same, a little later.  ``Kernel.invalidate``, which waits
+   after a change, keeps to this as well.
 5. While a view is known to be mapped for writing, other views of its bytes are opened for writing without pages
    (direct I/O): read(2) and write(2) work, mmap(2) fails with ENODEV.  So two programs cannot write the same byte
    through two mmaps.

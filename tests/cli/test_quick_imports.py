@@ -29,7 +29,7 @@ print("patterns", code, patterns, file=sys.stderr)
 
 @pytest.mark.parametrize(("words", "most"), [(("get", "value"), 18), (("info",), 28)])
 def test_commands_compile_few_patterns(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
-    """Those that they use, of 73 in the modules that they import."""
+    """The modules that ``info`` imports have 73; only those that a command uses are compiled."""
     file = make_file(tmp_path / "data.asdf", 2, 8)
     command = [sys.executable, "-c", COMPILED, *words, str(file)]
     done = subprocess.run(command, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
@@ -71,7 +71,7 @@ print(type(re.compile(pattern="a", flags=re.I)) is _Lazy, type(FOUND) is _Lazy, 
     ],
 )
 def test_only_patterns_of_modules_that_every_command_imports_are_compiled_later(module: str, *, later: bool) -> None:
-    """Not one of a function of such a module either, which may be what the user typed."""
+    """A function of such a module compiles at once: its pattern may be what the user typed."""
     done = subprocess.run([sys.executable, "-c", OTHERS.format(module)], capture_output=True, text=True, timeout=120)
     assert done.stdout == f"False {later} False\n", done.stderr
 
@@ -117,7 +117,7 @@ def classes(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def made(module: str) -> dict[str, Any]:
         found: dict[str, Any] = {"__name__": module}
-        exec(CLASSES.replace('"Words."', '"""Words."""'), found)
+        exec(CLASSES, found)
         return found
 
     return made
