@@ -12,11 +12,10 @@ from asdffs.arrays.ndarrays import Ndarray, ndarray_of
 from asdffs.dialects.base import Dialect
 from asdffs.limits import DEPTH, INDEXED
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.resolving import plain_value
 from asdffs.tree.syntax import nested_too_deep
 from asdffs.tree.tagged import Facts, Found
 from asdffs.tree.tape import MAPPINGS, SCALAR, Tape
-from asdffs.tree.values import MERGE, OMAP, Merges, entry_rows, keyed, scalar_value
+from asdffs.tree.values import MERGE, OMAP, UNTOLD, Merges, entry_rows, keyed, scalar_value, written_value
 
 #: A list with more items is data, not metadata.
 LONGEST_LIST: Final = 100
@@ -99,19 +98,17 @@ class _Walk:
         if MERGE in entries:  # or a quoted '<<', for which this is right as well
             entries = entry_rows(tape, row, self._merges)
         text, start, end, kinds, values = tape.text, tape.start, tape.end, tape.kind, self._found.values
-        for key, value in entries.items():
-            step = step_of(key)
-            below = f"{name}.{step}" if name else step
-            word = text[start[value] : end[value]] if kinds[value] == SCALAR else ""
-            usual = self._left > 1 and len(word) < LONGEST_TEXT and word.isprintable()
-            if usual and word[:1].isalnum():  # as in ``visit``, without the call: most values are such
-                self._left -= 1
-                values[below] = plain_value(word)
-            elif usual and word[:1] == "'" and "'" not in word[1:-1]:
-                self._left -= 1
-                values[below] = word[1:-1]
+        lead = f"{name}." if name else ""
+        for key, below in entries.items():
+            value = UNTOLD
+            if kinds[below] == SCALAR and self._left > 1:  # as in ``visit``, without the call: most values are such
+                word = text[start[below] : end[below]]
+                value = _known(word) if len(word) < _SHORT else UNTOLD
+            if value is UNTOLD:
+                self.visit(below, lead + step_of(key), (*path, key))
             else:
-                self.visit(value, below, (*path, key))
+                self._left -= 1
+                values[lead + step_of(key)] = value
         self._found.full.extend([name] if name else [])
 
     def _visit_list(self, row: int, name: str, path: Path) -> None:
@@ -122,6 +119,11 @@ class _Walk:
         for number, item in enumerate(items):
             self.visit(item, f"{name}[{number}]", (*path, number))
         self._found.full.extend([name] if name else [])
+
+
+#: Scalars of fewer characters are remembered: few different ones come again and again.
+_SHORT: Final = 64
+_known = functools.lru_cache(maxsize=1 << 14)(written_value)
 
 
 @functools.lru_cache(maxsize=1 << 12)

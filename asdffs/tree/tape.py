@@ -19,6 +19,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import compress, islice
+from operator import methodcaller
 from typing import Any, Final
 
 import yaml
@@ -67,6 +68,7 @@ _INDENTED: Final = re.compile(r"[|>][-+]?[1-9]")
 #: A tag or an anchor, and the white space and comments behind it.
 _PROPERTY: Final = re.compile(r"(?:!<[^>\s]*>|[!&][^\s,\[\]{}]*)((?:[ \t]|\r?\n|(?<=\s)#[^\r\n]*)*)")
 _LINE_FEED: Final = re.compile("\n")
+_END_OF: Final = methodcaller("end")
 _BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 #: The first characters of scalars that are not plain.
 _STYLED: Final = "'\"|>"
@@ -294,7 +296,7 @@ class Tape:
         if self._breaks is None:
             usual = self.text.isascii() and "\r" not in self.text
             breaks = (_LINE_FEED if usual else _BREAK).finditer(self.text)
-            self._breaks = array("I", (found.end() for found in breaks))
+            self._breaks = array("I", map(_END_OF, breaks))
         return bisect_right(self._breaks, self.start[row]) + 1
 
     def column(self, row: int) -> int:

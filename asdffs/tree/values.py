@@ -191,10 +191,34 @@ class Merges:
             raise InvalidTreeError(f"the merge keys '<<' up to here add more than {MERGED:,} keys", line=line)
 
 
+#: What ``written_value`` returns where the text alone does not tell the value.
+UNTOLD: Final = object()
+
+
+def written_value(text: str) -> Any:
+    """Return the value of a scalar by its text as it is written; ``UNTOLD`` where that needs a closer look.
+
+    Most have neither a tag nor an escape, and are on one line.
+    """
+    if not text.isprintable():  # line ends are not printable
+        return UNTOLD
+    first = text[:1]
+    if first == "'":
+        return text[1:-1] if "'" not in text[1:-1] else UNTOLD
+    if first == '"':
+        return text[1:-1] if "\\" not in text else UNTOLD
+    return plain_value(text) if first not in _MARKS else UNTOLD
+
+
+#: Where a tag, an anchor or a block scalar begins.
+_MARKS: Final = frozenset("!&|>")
+
+
 def scalar_value(tape: Tape, row: int) -> Any:
     """Return the value of a scalar's row."""
-    if (word := tape.word(row)) is not None:
-        return plain_value(word)
+    text = tape.text[tape.start[row] : tape.end[row]]
+    if (value := written_value(text)) is not UNTOLD:
+        return value
     text = tape.scalar(row)
     return plain_value(text) if tape.is_plain(row) else tagged_value(tape.tags.get(row, ""), text)
 

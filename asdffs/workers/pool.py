@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import queue
 import signal
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
+from asdffs.allocator import COLLECTIONS
 from asdffs.errors import StorageError, WorkerKilledError
 from asdffs.workers import lifeline
 
@@ -164,6 +166,8 @@ class _Worker:
 def _work(calls: Connection[Any, Any], line: Connection[Any, Any], begin: Callable[[], object] | None) -> None:
     """Answer calls in a worker process, until there are no more."""
     lifeline.end_with(line.fileno())
+    gc.freeze()  # what was imported leaves nothing to collect
+    gc.set_threshold(*COLLECTIONS)
     if begin is not None:
         begin()
     with contextlib.suppress(EOFError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from support.mounts import LIMIT, environment_in
 from support.processes import children_of, pids_with, until, wait_for
 from support.samples import odd_file
 
+from asdffs.allocator import COLLECTIONS
 from asdffs.errors import StorageError
 from asdffs.workers import lifeline
 from asdffs.workers.helpers import helper, text_of
@@ -100,6 +102,12 @@ def test_calls_and_what_they_raise() -> None:
         with pytest.raises(ZeroDivisionError) as caught:
             pool.submit(divmod, 1, 0).result()
         assert "In a worker process: Traceback" in "".join(caught.value.__notes__)
+
+
+def test_a_worker_collects_garbage_as_seldom_as_a_command() -> None:
+    with worker_processes(1, complete=False) as pool:
+        assert pool.submit(gc.get_threshold).result() == COLLECTIONS
+        assert pool.submit(gc.get_freeze_count).result() > 0
 
 
 def test_only_the_call_whose_process_is_killed_fails() -> None:

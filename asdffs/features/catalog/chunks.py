@@ -119,15 +119,16 @@ class Packer:
     def add(self, values: Mapping[str, Any]) -> None:
         """Add the scalars of one file, by their dotted paths, at the next place."""
         place, every, weight = self.files, self._items, _VALUE * len(values)
-        for path, value in values.items():
-            items = every.get(path)
+        for items, (path, value) in zip(map(every.get, values), values.items(), strict=True):
             if items is None:
-                items = every[path] = []
+                every[path] = [place, value]
                 weight += _PATH + len(path)
-            items += (place, value)
-            if value.__class__ is str:
-                weight += _weight_of(value)
-        self.weight += weight
+            else:
+                items += (place, value)
+        texts = [value for value in values.values() if value.__class__ is str]
+        joined = "".join(texts)  # one look at all of them instead of one at each
+        usual = joined.isascii() and joined.isprintable()
+        self.weight += weight + (len(joined) if usual else sum(map(_weight_of, texts)))
         self.files += 1
 
     def join(self, path: str, values: Mapping[int, Any]) -> None:
