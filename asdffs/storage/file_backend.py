@@ -68,6 +68,8 @@ class FileBackend:
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset``, fewer only at the end; raises ``OSError``."""
         pieces = [os.pread(self._fd, length, offset)]
+        if len(pieces[0]) == length:
+            return pieces[0]
         while pieces[-1] and (got := sum(map(len, pieces))) < length:
             pieces.append(os.pread(self._fd, length - got, offset + got))
         return b"".join(pieces)

@@ -47,15 +47,17 @@ class StoredBytes(NamedTuple):
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
+        if length <= PIECE:  # a walk over a block reads three bytes very often
+            with self.scheduler.resumed():
+                return self.read(offset, length)
         pieces: list[bytes] = []
-        if length > PIECE:
-            self.ask_ahead([(offset, length)])
+        self.ask_ahead([(offset, length)])
         while length > 0:  # one piece at a time, so that other threads can take the main lock in between
             with self.scheduler.resumed():
                 piece = self.read(offset, min(length, PIECE))
             pieces.append(piece)
             offset, length = offset + len(piece), length - len(piece) if piece else 0
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)
 
 
 class CompressedBlocks:

@@ -88,10 +88,9 @@ class BlockTable:
 
     def content(self, number: int) -> Span:
         """Return the span of the used bytes of the block in the file, cut at the end of the file."""
-        header = self.header(number)
-        start = min(self.start(number, header), self.layout.size)
-        stop = self.layout.size if header.streamed else start + header.used_size
-        return Span(start, min(stop, self.layout.size))
+        header, size = self.header(number), self.layout.size
+        start = min(self.start(number, header), size)
+        return Span(start, size if header.streamed else min(start + header.used_size, size))
 
     def check_all(self) -> None:
         """Check every entry of the index, before the first change of the layout.
