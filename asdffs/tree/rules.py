@@ -115,6 +115,8 @@ class _Keys:
 
     def check(self, row: int) -> None:
         """Check the keys of one mapping."""
+        if self._are_usual(row):
+            return
         hashes, twice = array("q"), False
         for _, names, usual in keys_in_parts(self._tape, row):
             if not usual:
@@ -127,6 +129,19 @@ class _Keys:
             self._compare_hashes(row, hashes)
         elif self._unique and twice:
             self._find_twice(row, self._rows(row))
+
+    def _are_usual(self, row: int) -> bool:
+        """Return whether a mapping is small, as most are, and its keys are known as usual and all different."""
+        tape, names = self._tape, list[str]()
+        text, start, end, following = tape.text, tape.start, tape.end, tape.next
+        key, behind = row + 1, following[row]
+        if behind - key > LARGE:
+            return False
+        while key < behind:
+            names.append(text[start[key] : end[key]])
+            key = following[following[key]]
+        different = set(names)
+        return len(different) == len(names) and different <= USUAL
 
     def _rows(self, row: int) -> Iterator[int]:
         return (key for key, _ in self._tape.pairs(row) if not is_merge(self._tape, key))

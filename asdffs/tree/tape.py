@@ -14,6 +14,7 @@ Offsets count characters, as libyaml does.  Pure.
 
 from __future__ import annotations
 
+import gc
 import re
 from array import array
 from bisect import bisect_left, bisect_right
@@ -68,17 +69,17 @@ _INDENTED: Final = re.compile(r"[|>][-+]?[1-9]")
 #: A tag or an anchor, and the white space and comments behind it.
 _PROPERTY: Final = re.compile(r"(?:!<[^>\s]*>|[!&][^\s,\[\]{}]*)((?:[ \t]|\r?\n|(?<=\s)#[^\r\n]*)*)")
 _LINE_FEED: Final = re.compile("\n")
-_END_OF: Final = methodcaller("end")
 _BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 #: The first characters of scalars that are not plain.
 _STYLED: Final = "'\"|>"
 #: Ends of lines that are folded by other rules; and the usual ones, with the white space around them.
 _RARE: Final = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 _FOLD: Final = re.compile(r"[ \t]*\r?\n[ \t]*")
-#: Events that are alive at once: more of them wake Python's garbage collector, which takes as long as the parser.
-_AT_ONCE: Final = 64
-#: Batches between two calls of ``go_on``: about ten milliseconds.
-_BATCHES: Final = 128
+#: The most events that are alive at once, and the objects of each: Python's garbage collector must not be woken.
+_AT_ONCE: Final = 512
+_OBJECTS: Final = 6
+#: Events between two calls of ``go_on``: about ten milliseconds.
+_BETWEEN: Final = 1 << 13
 
 
 class StoppedError(Exception):
@@ -132,11 +133,11 @@ class Tape:
     def _parse(self, go_on: Callable[[], bool]) -> None:
         loader = _Loader(_Stream(self.text))
         events = iter(loader.get_event, None)
+        at_once = min(_AT_ONCE, gc.get_threshold()[0] // _OBJECTS or _AT_ONCE)
         try:
             while go_on():
-                for _ in range(_BATCHES):
-                    batch = list(islice(events, _AT_ONCE))
-                    if not batch:
+                for _ in range(0, _BETWEEN, at_once):
+                    if not (batch := list(islice(events, at_once))):
                         return
                     self._add(batch)
         finally:
@@ -278,8 +279,7 @@ class Tape:
         """Return the text of a scalar, without quotes, escapes and the breaks of folded lines."""
         if (word := self.word(row)) is not None:
             return word
-        start = self.content(row) if self.tags or self.anchors else self.start[row]
-        text = self.text[start : self.end[row]]
+        text = self.text[self.content(row) : self.end[row]]
         style = text[:1]
         if not text.isprintable() and _BREAK.search(text):
             if row in self._blocks:
@@ -296,7 +296,7 @@ class Tape:
         if self._breaks is None:
             usual = self.text.isascii() and "\r" not in self.text
             breaks = (_LINE_FEED if usual else _BREAK).finditer(self.text)
-            self._breaks = array("I", map(_END_OF, breaks))
+            self._breaks = array("I", map(methodcaller("end"), breaks))
         return bisect_right(self._breaks, self.start[row]) + 1
 
     def column(self, row: int) -> int:
@@ -336,8 +336,7 @@ class Tape:
 
     def has_alias(self, row: int) -> bool:
         """Return whether an alias is in a row."""
-        found = bisect_left(self.aliases, row)
-        return found < len(self.aliases) and self.aliases[found] < self.next[row]
+        return bisect_left(self.aliases, row) < bisect_left(self.aliases, self.next[row])
 
 
 class _Stream:

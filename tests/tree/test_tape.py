@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from support.tree_texts import texts
 from support.yaml_trees import HEAD, TreeWriter
 
+from asdffs.allocator import COLLECTIONS
 from asdffs.errors import InvalidTreeError
 from asdffs.tree.resolving import SCALAR_TAGS
 from asdffs.tree.tape import ALIAS, FLOW_MAPPING, FLOW_SEQUENCE, MAPPINGS, SCALAR, StoppedError, Tape
@@ -213,3 +215,20 @@ def test_plain_scalars_of_several_lines_are_folded_as_yaml_does() -> None:
                 count += 1
                 check(whole)
     assert count > 2000
+
+
+@pytest.mark.parametrize("threshold", [700, *COLLECTIONS[:1]])
+def test_the_events_of_a_text_do_not_wake_the_garbage_collector(threshold: int) -> None:
+    text = b"".join(b"key%d: {a: 1, b: [x, 'y']}\n" % number for number in range(5000))
+    woken: list[str] = []
+    before = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(lambda phase, _: woken.append(phase))
+    gc.set_threshold(threshold, *before[1:])
+    try:
+        tape = Tape(text)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.pop()
+    assert len(tape.kind) == 40001
+    assert len(woken) <= 4
