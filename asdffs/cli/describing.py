@@ -18,7 +18,8 @@ from asdffs.storage.lock import LockTable
 from asdffs.storage.sidecars import has_journal
 from asdffs.storage.urls import shown_name
 from asdffs.tree.rules import check_tree
-from asdffs.tree.tape import Tape, decoded
+from asdffs.tree.syntax import decoded
+from asdffs.tree.tape import Tape
 
 if TYPE_CHECKING:
     from asdffs.workflows.references import External

@@ -20,7 +20,7 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.tree.paths import Path
-from asdffs.tree.tape import decoded
+from asdffs.tree.syntax import decoded
 
 logger = logging.getLogger(__name__)
 

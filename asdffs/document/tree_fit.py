@@ -27,8 +27,8 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, InUseError, InvalidTreeError, NotPermittedError, Remedy, reason_of
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
+from asdffs.tree.syntax import decoded
 from asdffs.tree.tagged import Found, find_tagged
-from asdffs.tree.tape import decoded
 
 #: Prefixes of tags whose objects refer to blocks only by ndarrays.
 _KNOWN: Final = (

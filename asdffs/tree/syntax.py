@@ -1,4 +1,4 @@
-"""Translates errors of the YAML parser, so that every reader of a tree says the same.
+"""Translates errors of the YAML parser and of UTF-8, so that every reader of a tree says the same.
 
 Pure.
 """
@@ -28,6 +28,14 @@ def syntax_error(err: yaml.YAMLError, text: str) -> InvalidTreeError:
         line = text.count("\n", 0, err.position) + 1
         return InvalidTreeError(f"a character that YAML does not allow: {problem}", line=line)
     return invalid_at(problem or "not YAML", mark)
+
+
+def decoded(text: bytes) -> str:
+    """Return a text in UTF-8 as characters.  Raises ``InvalidTreeError``."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as err:
+        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
 
 
 def nested_too_deep(line: int | None) -> InvalidTreeError:

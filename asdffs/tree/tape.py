@@ -27,7 +27,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import DEPTH
-from asdffs.tree.syntax import TOO_DEEP, invalid_at, syntax_error
+from asdffs.tree.syntax import TOO_DEEP, decoded, invalid_at, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -352,14 +352,6 @@ class _Stream:
         piece = self._text[start : self._place]
         # ASDF's drafts begin with a directive that no parser of YAML knows (YAML 1.1, section 4.1.1)
         return "#" + piece[1:] if start == 0 and piece.startswith("%ASDF") else piece
-
-
-def decoded(text: bytes) -> str:
-    """Return a text in UTF-8 as characters.  Raises ``InvalidTreeError``."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError as err:
-        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
 
 
 def behind_properties(text: str, start: int) -> tuple[int, int]:

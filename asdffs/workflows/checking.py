@@ -25,7 +25,8 @@ from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN, NO_CHECKSUM_DIGITS
 from asdffs.format.text import parse_header, standard_version
 from asdffs.scheduling import CHUNK
-from asdffs.tree.tape import Tape, decoded
+from asdffs.tree.syntax import decoded
+from asdffs.tree.tape import Tape
 from asdffs.workflows.references import find_externals, find_unresolved
 
 #: The most blocks, or tags, that a finding lists.

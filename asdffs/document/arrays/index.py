@@ -24,8 +24,8 @@ from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.tree.paths import Path, name_of
+from asdffs.tree.syntax import decoded
 from asdffs.tree.tagged import Found, find_tagged
-from asdffs.tree.tape import decoded
 
 if TYPE_CHECKING:
     from asdffs.arrays.stacked import Stacked

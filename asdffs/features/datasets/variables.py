@@ -32,7 +32,8 @@ from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError, Usa
 from asdffs.features.datasets.metadata import attributes_in, is_all_in, known_axes, name_axes
 from asdffs.limits import PLACES
 from asdffs.tree.paths import Path, format_path, name_of
-from asdffs.tree.tape import Tape, decoded
+from asdffs.tree.syntax import decoded
+from asdffs.tree.tape import Tape
 
 if TYPE_CHECKING:
     import numpy as np
