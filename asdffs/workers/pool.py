@@ -166,7 +166,7 @@ class _Worker:
 def _work(calls: Connection[Any, Any], line: Connection[Any, Any], begin: Callable[[], object] | None) -> None:
     """Answer calls in a worker process, until there are no more."""
     lifeline.end_with(line.fileno())
-    gc.freeze()  # what was imported leaves nothing to collect
+    gc.freeze()  # what was imported lives until the process ends, so the collector need not look at it
     gc.set_threshold(*COLLECTIONS)
     if begin is not None:
         begin()

@@ -223,12 +223,29 @@ def test_the_events_of_a_text_do_not_wake_the_garbage_collector(threshold: int) 
     woken: list[str] = []
     before = gc.get_threshold()
     gc.collect()
-    gc.callbacks.append(lambda phase, _: woken.append(phase))
+
+    def note(phase: str, _: object) -> None:
+        woken.append(phase)
+
+    gc.callbacks.append(note)
     gc.set_threshold(threshold, *before[1:])
     try:
         tape = Tape(text)
     finally:
         gc.set_threshold(*before)
-        gc.callbacks.pop()
+        gc.callbacks.remove(note)
     assert len(tape.kind) == 40001
     assert len(woken) <= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: &a 1\nb: &a 2\n" + "k: 1\n" * 100 + "x: ]\n", "line 2, column 4: the anchor '&a' already exists"),
+        ("a: 1\n---\n" + "b: 1\n" * 60 + "x: ]\n", "line 2, column 1: a second YAML document begins here"),
+        ("a: " + "[" * 300, "nested more than 240 deep"),
+    ],
+)
+def test_the_first_of_two_faults_is_told(text: str, fault: str) -> None:
+    with pytest.raises(InvalidTreeError, match=fault):
+        Tape(text)

@@ -102,3 +102,11 @@ def test_numbers_with_one_hash_are_compared_as_fast_as_others(large: int, monkey
     tape = Tape(HEAD + b"".join(b"%d: x\n" % (prime * n) for n in range(50)) + b"...\n")
     check_tree(tape, unique=True)
     assert len({hash(rules.key_value(tape, key)) for key, _ in tape.pairs(0)}) == 50
+
+
+@pytest.mark.parametrize("before", [b"a:: 1\n", b'"a:": 1\n', b"a: 1\n"])
+def test_regression_a_mapping_as_a_key_looked_like_a_key_of_another_tree(before: bytes) -> None:
+    check_tree(Tape(before), unique=True)
+    for tree in (before + b"x:\n  ? a:\n  : 2\n", b"x:\n  ? a:\n  : 2\n"):
+        with pytest.raises(InvalidTreeError, match="a mapping or sequence cannot be a key"):
+            check_tree(Tape(tree), unique=True)

@@ -106,7 +106,7 @@ def test_calls_and_what_they_raise() -> None:
 
 def test_a_worker_collects_garbage_as_seldom_as_a_command() -> None:
     with worker_processes(1, complete=False) as pool:
-        assert pool.submit(gc.get_threshold).result() == COLLECTIONS
+        assert pool.submit(gc.get_threshold).result()[:2] == COLLECTIONS[:2]  # 3.14 has no third one
         assert pool.submit(gc.get_freeze_count).result() > 0
 
 

@@ -47,11 +47,12 @@ class StoredBytes(NamedTuple):
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
-        if length <= PIECE:  # a walk over a block reads three bytes very often
+        if 0 < length <= PIECE:  # a walk over a block reads three bytes very often
             with self.scheduler.resumed():
                 return self.read(offset, length)
         pieces: list[bytes] = []
-        self.ask_ahead([(offset, length)])
+        if length > PIECE:
+            self.ask_ahead([(offset, length)])
         while length > 0:  # one piece at a time, so that other threads can take the main lock in between
             with self.scheduler.resumed():
                 piece = self.read(offset, min(length, PIECE))

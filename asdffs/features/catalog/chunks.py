@@ -126,9 +126,10 @@ class Packer:
             else:
                 items += (place, value)
         texts = [value for value in values.values() if value.__class__ is str]
-        joined = "".join(texts)  # one look at all of them instead of one at each
+        length = sum(map(len, texts))
+        joined = "".join(texts) if length < _LONG else "\n"  # one look at all of them instead of one at each
         usual = joined.isascii() and joined.isprintable()
-        self.weight += weight + (len(joined) if usual else sum(map(_weight_of, texts)))
+        self.weight += weight + (length if usual else sum(map(_weight_of, texts)))
         self.files += 1
 
     def join(self, path: str, values: Mapping[int, Any]) -> None:
