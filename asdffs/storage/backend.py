@@ -59,12 +59,12 @@ def read_bytes(found: bytes | Extent) -> bytes:
     """Return the bytes of a read result, from memory or from its file.  Raises ``OSError``."""
     if isinstance(found, bytes):
         return found
-    pieces: list[bytes] = []
-    offset, rest = found.offset, found.length
-    while rest > 0 and (piece := os.pread(found.fd, rest, offset)):
-        pieces.append(piece)
-        offset, rest = offset + len(piece), rest - len(piece)
-    return b"".join(pieces)
+    fd, offset, rest = found
+    pieces = [os.pread(fd, rest, offset)]  # nearly always all of them
+    while pieces[-1] and len(pieces[-1]) < rest:
+        offset, rest = offset + len(pieces[-1]), rest - len(pieces[-1])
+        pieces.append(os.pread(fd, rest, offset))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def read_into(found: bytes | Extent, buffer: memoryview) -> int:

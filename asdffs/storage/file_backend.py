@@ -19,7 +19,7 @@ from typing import Any, Final
 from asdffs.errors import LockedError
 from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
-from asdffs.storage.backend import Access, Extent, PhysicalExtent, ReadBackend, Signature, WriteBackend
+from asdffs.storage.backend import Access, Extent, PhysicalExtent, ReadBackend, Signature, WriteBackend, read_bytes
 from asdffs.storage.descriptors import duplicate_fd, open_fd
 
 with contextlib.suppress(ImportError):  # Windows has none; there, files are only read
@@ -67,12 +67,7 @@ class FileBackend:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset``, fewer only at the end; raises ``OSError``."""
-        pieces = [os.pread(self._fd, length, offset)]
-        if len(pieces[0]) == length:
-            return pieces[0]
-        while pieces[-1] and (got := sum(map(len, pieces))) < length:
-            pieces.append(os.pread(self._fd, length - got, offset + got))
-        return b"".join(pieces)
+        return read_bytes(Extent(self._fd, offset, length))
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
         """Write all of ``payload``; raises ``OSError``."""

@@ -88,7 +88,7 @@ class StoppedError(Exception):
 
 
 #: Roots that stand for a tree without values.
-_NULL_TREES: Final = frozenset({"~", "null", "Null", "NULL", "''", '""'})
+_NULL_TREES: Final = frozenset({"", "~", "null", "Null", "NULL", "''", '""'})
 
 
 class Tape:
@@ -125,11 +125,9 @@ class Tape:
         except yaml.YAMLError as err:
             raise syntax_error(err, self.text) from err
         self._anchored.clear()
-        if self.kind == bytes([SCALAR]) and self._is_null(self.text[self.content(0) : self.end[0]]):
+        nulls = {""} if self.tags else _NULL_TREES
+        if self.kind == bytes([SCALAR]) and self.text[self.content(0) : self.end[0]] in nulls:
             self.kind[0] = MAPPING  # the asdf library reads no tree as an empty one
-
-    def _is_null(self, root: str) -> bool:
-        return not root or (0 not in self.tags and root in _NULL_TREES)
 
     def _parse(self, go_on: Callable[[], bool]) -> None:
         loader = _Loader(_Stream(self.text))

@@ -200,18 +200,17 @@ def written_value(text: str) -> Any:
 
     Most have neither a tag nor an escape, and are on one line.
     """
-    if not text.isprintable():  # line ends are not printable
-        return UNTOLD
     first = text[:1]
-    if first == "'":
-        return text[1:-1] if "'" not in text[1:-1] else UNTOLD
-    if first == '"':
-        return text[1:-1] if "\\" not in text else UNTOLD
-    return plain_value(text) if first not in _MARKS else UNTOLD
+    if first in _MARKS or not text.isprintable():  # line ends are not printable
+        return UNTOLD
+    if first in _ESCAPES:
+        return UNTOLD if _ESCAPES[first] in text[1:-1] else text[1:-1]
+    return plain_value(text)
 
 
-#: Where a tag, an anchor or a block scalar begins.
+#: Where a tag, an anchor or a block scalar begins; and for each quote, how escapes begin behind it.
 _MARKS: Final = frozenset("!&|>")
+_ESCAPES: Final = {"'": "'", '"': "\\"}
 
 
 def scalar_value(tape: Tape, row: int) -> Any:
@@ -306,8 +305,6 @@ def merged_rows(tape: Tape, value: int) -> list[int]:
 
 def key_text(tape: Tape, key: int) -> str:
     """Return the text of a key."""
-    if tape.kind[key] == SCALAR and (word := tape.word(key)) is not None:
-        return word
     row = tape.target(key)
     return tape.scalar(row) if tape.kind[row] == SCALAR else "a mapping or sequence as a key"
 

@@ -47,9 +47,6 @@ class StoredBytes(NamedTuple):
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
-        if 0 < length <= PIECE:  # a walk over a block reads three bytes very often
-            with self.scheduler.resumed():
-                return self.read(offset, length)
         pieces: list[bytes] = []
         if length > PIECE:
             self.ask_ahead([(offset, length)])
@@ -58,7 +55,7 @@ class StoredBytes(NamedTuple):
                 piece = self.read(offset, min(length, PIECE))
             pieces.append(piece)
             offset, length = offset + len(piece), length - len(piece) if piece else 0
-        return b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class CompressedBlocks:

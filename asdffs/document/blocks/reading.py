@@ -23,7 +23,7 @@ from asdffs.document.report import Progress
 from asdffs.errors import AbandonedError, DamagedBlockError, Remedy
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
-from asdffs.format.layout import Padding, Span
+from asdffs.format.layout import Padding
 from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, RemoteFile, read_bytes
 
@@ -209,18 +209,13 @@ class BlockReader:
 
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Return stored bytes of a block, fewer at its end.  Raises ``DamagedBlockError``, ``OSError``."""
-        span = self._steady_span(number, offset, length)
-        return self.transaction.backend.read_at(span.start, len(span)) if span else b""
+        return read_bytes(self.read_stored_extent(number, offset, length))
 
     def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Return stored bytes as ``read_stored``, or their place in the file."""
-        span = self._steady_span(number, offset, length)
-        return self.transaction.backend.extent(span.start, len(span)) if span else b""
-
-    def _steady_span(self, number: int, offset: int, length: int) -> Span:
-        """Wait until the block does not change; return where these stored bytes are in the file."""
         self.locks.await_steady(number)
-        return self.table.content(number)[offset : offset + length]
+        span = self.table.content(number)[offset : offset + length]
+        return self.transaction.backend.extent(span.start, len(span)) if span else b""
 
     def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:
         """Ask the server of a remote file for ``parts`` of a block at the same time, because reads of them follow.
