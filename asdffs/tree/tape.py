@@ -20,7 +20,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import compress, islice
-from operator import methodcaller
 from typing import Any, Final
 
 import yaml
@@ -300,7 +299,7 @@ class Tape:
         if self._breaks is None:
             usual = self.text.isascii() and "\r" not in self.text
             breaks = (_LINE_FEED if usual else _BREAK).finditer(self.text)
-            self._breaks = array("I", map(methodcaller("end"), breaks))
+            self._breaks = array("I", (found.end() for found in breaks))  # unlike ``map``, it lets other threads run
         return bisect_right(self._breaks, self.start[row]) + 1
 
     def column(self, row: int) -> int:
