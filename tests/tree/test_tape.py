@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -249,3 +252,28 @@ def test_the_events_of_a_text_do_not_wake_the_garbage_collector(threshold: int) 
 def test_the_first_of_two_faults_is_told(text: str, fault: str) -> None:
     with pytest.raises(InvalidTreeError, match=fault):
         Tape(text)
+
+
+def test_regression_other_threads_run_while_lines_are_counted() -> None:
+    tape = Tape(b"\n" * 50_000 + b"a: 1\n")
+    turns, done = [0], threading.Event()
+
+    def take_turns() -> None:
+        while not done.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    other = threading.Thread(target=take_turns)
+    other.start()
+    try:
+        while not turns[0]:
+            time.sleep(0)
+        before = turns[0]
+        assert tape.line(1) == 50_001
+        assert turns[0] - before > 5  # at most two, if no step of Python is taken meanwhile
+    finally:
+        done.set()
+        other.join()
+        sys.setswitchinterval(interval)
