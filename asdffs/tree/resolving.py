@@ -131,7 +131,7 @@ def is_usual(name: str) -> bool:
     """Return whether what is written as a key is text as it is written, and remember it.
 
     Who looks at each key of each tree asks first whether it is in ``USUAL``, because a call would take as long again.
-    Then nobody looks at the kind of the key, so what a mapping as a key may look like, such as ``a:``, is not usual.
+    Whether such a key is a scalar is not asked again.  So text as a mapping may also have it, ``a:``, is not usual.
     """
     if not name[:1].isalpha() or name[-1] == ":" or not is_text(name) or not name.isprintable():
         return False

@@ -74,8 +74,8 @@ _STYLED: Final = "'\"|>"
 #: Ends of lines that are folded by other rules; and the usual ones, with the white space around them.
 _RARE: Final = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 _FOLD: Final = re.compile(r"[ \t]*\r?\n[ \t]*")
-#: The most events that are alive at once, and the most objects of one: more of them than the threshold of Python's
-#: garbage collector wake it, and it takes as long as the parser.
+#: The most events that are alive at once, and the most objects that one event has.  Python's garbage collector runs
+#: when more objects than its threshold are alive, and it takes as long as the parser.
 _AT_ONCE: Final = 512
 _OBJECTS: Final = 6
 #: Events between two calls of ``go_on``: about ten milliseconds.
@@ -138,7 +138,7 @@ class Tape:
                     batch: list[Any] = []
                     try:
                         batch.extend(islice(events, at_once))
-                    finally:  # after an error as well: what comes before it may have a fault, which is told then
+                    finally:  # the text before an error of YAML may have another fault, which then comes first
                         if batch:
                             self._add(batch)
                     if not batch:

@@ -261,7 +261,7 @@ def test_regression_other_threads_run_while_lines_are_counted() -> None:
     def take_turns() -> None:
         while not done.is_set():
             turns[0] += 1
-            time.sleep(0)
+            time.sleep(0)  # gives way to the other thread, and waits for nothing
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)

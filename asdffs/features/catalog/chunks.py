@@ -119,17 +119,15 @@ class Packer:
     def add(self, values: Mapping[str, Any]) -> None:
         """Add the scalars of one file, by their dotted paths, at the next place."""
         place, every, weight = self.files, self._items, _VALUE * len(values)
-        for items, (path, value) in zip(map(every.get, values), values.items(), strict=True):
+        for path, value in values.items():
+            items = every.get(path)
             if items is None:
-                every[path] = [place, value]
+                items = every[path] = []
                 weight += _PATH + len(path)
-            else:
-                items += (place, value)
-        texts = [value for value in values.values() if value.__class__ is str]
-        length = sum(map(len, texts))
-        joined = "".join(texts) if length < _LONG else "\n"  # one look at all of them instead of one at each
-        usual = joined.isascii() and joined.isprintable()
-        self.weight += weight + (length if usual else sum(map(_weight_of, texts)))
+            items += (place, value)
+            if value.__class__ is str:
+                weight += _weight_of(value)
+        self.weight += weight
         self.files += 1
 
     def join(self, path: str, values: Mapping[int, Any]) -> None:
