@@ -1,8 +1,9 @@
 """Compares work on many files on dask with dask over the asdf library and fsspec, local and on a slow web server.
 
-Each peer is a process of its own; the time is without its start and its imports.  Local files are read by a thread
-for each processor, as dask does it; those of the server by 16, because these wait most of the time.  ``references``
-are read by zarr from what ``asdffs refs`` wrote before, as a catalogue is written before.
+Each peer is a process of its own; the time is without its start and its imports (dask imports ``distributed`` when
+it first computes).  Local files are read by a thread for each processor, as dask does it; those of the server by 16,
+because these wait most of the time.  ``references`` are read by zarr from what ``asdffs refs`` wrote before, as a
+catalogue is written before.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _make(files: Path, size: int) -> list[str]:
 
 
 _START = """
-import sys, time, dask, dask.array, numpy
+import sys, time, dask, dask.array, distributed, numpy
 threads, part, files = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
 part = slice(*(int(end) if end else None for end in part.split(":")))
 dask.config.set(scheduler="threads", **({"num_workers": threads} if threads else {}))
