@@ -52,19 +52,20 @@ class Files:
         subprocess.run(list(map(str, command)), check=True, env=environment, stdout=subprocess.DEVNULL)
 
     def copies(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
-        """Yield what copies the file: the command, who runs it, and the function to time."""
+        """Yield what copies the file: the command, who runs it, and the function to time.
+
+        ``cp`` comes right before the command beside it: the same copy takes half as long again at other times.
+        """
         data, parts, work = self.folder / "data.asdf", self.folder / "parts/data.asdf", self.work
         out = work / "out.asdf"
         copy: tuple[object, ...] = ("cp", "--reflink=never", data, out)
+        words = {"explode": (data, work), "implode": (parts, out), "repack": (data, out)}
         for name in COPIES:
             yield name, "cp", lambda: self.run(*copy)
+            yield name, "asdffs", lambda name=name: self.run(*ASDFFS, name, *words[name])
         for name in COPIES[:2]:
             yield name, "cp + sync", lambda: (self.run(*copy), self.run("sync", out))[0]
-        yield "explode", "asdffs", lambda: self.run(*ASDFFS, "explode", data, work)
-        yield "implode", "asdffs", lambda: self.run(*ASDFFS, "implode", parts, out)
-        yield "repack", "asdffs", lambda: self.run(*ASDFFS, "repack", data, out)
-        yield "explode", "asdffs --sync", lambda: self.run(*ASDFFS, "explode", "--sync", data, work)
-        yield "implode", "asdffs --sync", lambda: self.run(*ASDFFS, "implode", "--sync", parts, out)
+            yield name, "asdffs --sync", lambda name=name: self.run(*ASDFFS, name, "--sync", *words[name])
 
     def others(self, number: int) -> Iterator[tuple[str, str, Callable[[], None]]]:
         """Yield the commands that asdftool has, too, as ``copies`` does; ``number``: that of the round."""
