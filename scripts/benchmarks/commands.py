@@ -52,9 +52,9 @@ class Files:
         subprocess.run(list(map(str, command)), check=True, env=environment, stdout=subprocess.DEVNULL)
 
     def copies(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
-        """Yield what copies the file: the command, who runs it, and the function to time.
+        """Yield each copy of the file: the name of the command, the program, and the function to time.
 
-        ``cp`` comes right before the command beside it: the same copy takes half as long again at other times.
+        ``cp`` runs right before the command that it is compared with, because the disk's speed changes within minutes.
         """
         data, parts, work = self.folder / "data.asdf", self.folder / "parts/data.asdf", self.work
         out = work / "out.asdf"
