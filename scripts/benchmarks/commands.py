@@ -54,7 +54,7 @@ class Files:
     def copies(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
         """Yield each copy of the file: the name of the command, the program, and the function to time.
 
-        ``cp`` runs right before the command that it is compared with, because the disk's speed changes within minutes.
+        ``cp`` runs right before the command that it is compared with: the disk's speed changes within minutes.
         """
         data, parts, work = self.folder / "data.asdf", self.folder / "parts/data.asdf", self.work
         out = work / "out.asdf"
