@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asdffs.codecs.base import InMemory
+from asdffs.codecs.base import Readable
 from asdffs.features.drafts.encodings import Quantize, Tile
 
 SIDE = 4096
@@ -32,13 +32,13 @@ def main() -> None:
     array = np.random.default_rng(1).random((SIDE, SIDE), np.float32)
     tile = Tile((32, 32), array.shape, 4)
     items = array.tobytes()
-    tiles = b"".join(tile.encode(InMemory(items)))
+    tiles = b"".join(tile.encode(Readable.of(items)))
     chunk = struct.pack(">BddQ", 12, 0.0, 1.0, 1 << 20) + bytes((1 << 20) * 12 // 8)
     rows: dict[str, Callable[[], object]] = {
         "copy by numpy": array.copy,
-        "decode tiles": lambda: sum(map(len, tile.decode(InMemory(tiles), tile.size, "big"))),
-        "encode tiles": lambda: sum(map(len, tile.encode(InMemory(items)))),
-        "decode quantized": lambda: sum(map(len, Quantize(32).decode(InMemory(chunk * 16), array.nbytes, "big"))),
+        "decode tiles": lambda: sum(map(len, tile.decode(Readable.of(tiles), tile.size, "big"))),
+        "encode tiles": lambda: sum(map(len, tile.encode(Readable.of(items)))),
+        "decode quantized": lambda: sum(map(len, Quantize(32).decode(Readable.of(chunk * 16), array.nbytes, "big"))),
     }
     found: dict[str, list[float]] = {}
     for _ in range(rounds):

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 #: Bytes to read or decode at a time if the format does not say.
 PIECE: Final = 1 << 20
@@ -46,16 +46,35 @@ class Source(Protocol):
         """
 
 
-class InMemory:
-    """Bytes in memory, as a ``Source``."""
+class Readable(NamedTuple):
+    """``size`` bytes that ``read(offset, length)`` returns, as a ``Source``."""
 
-    def __init__(self, stored: bytes) -> None:
-        self._stored = stored
-        self.size = len(stored)
+    size: int
+    read: Callable[[int, int], bytes]
+
+    @staticmethod
+    def of(content: bytes | memoryview) -> Readable:
+        """Return bytes in memory."""
+        return Readable(len(content), lambda offset, length: bytes(content[offset : offset + length]))
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """See ``Source``."""
-        return self._stored[offset : offset + length]
+        """Return bytes, fewer at the end.  Raises as ``read``."""
+        return self.read(offset, max(0, min(length, self.size - offset)))
+
+    def counted(self, step: Callable[[int], None]) -> Readable:
+        """Return this, and call ``step(bytes)`` after each read."""
+
+        def read(offset: int, length: int) -> bytes:
+            found = self.read(offset, length)
+            step(len(found))
+            return found
+
+        return Readable(self.size, read)
+
+
+def part_of(source: Source, start: int, size: int) -> Readable:
+    """Return ``size`` bytes of ``source`` from ``start`` on."""
+    return Readable(size, lambda offset, length: source.read_at(start + offset, length))
 
 
 class Codec(ABC):

@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from asdffs.allocator import is_own
-from asdffs.codecs.base import IN_WORK, Codec, Source, in_memory, in_parallel, pieces
+from asdffs.codecs.base import IN_WORK, Codec, Source, in_memory, in_parallel, part_of, pieces
 from asdffs.codecs.seeking import Chained, Seeker
 
 _HEADER = struct.Struct("<4B3I")
@@ -171,19 +171,6 @@ class BlscPieces(Blsc):
             yield PREFIX.pack(len(buffer)) + buffer
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """``size`` of the bytes of ``source``, from ``start`` on.  See ``codecs.base.Source``."""
-
-    source: Source
-    start: int
-    size: int
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """See ``codecs.base.Source``.  Raises as ``source``."""
-        return self.source.read_at(self.start + offset, max(0, min(length, self.size - offset)))
-
-
 def measured(stored: Source, place: int) -> tuple[int, int] | None:
     """Return the bytes of content of the buffer at ``place``, and where the next one begins; None at the end.
 
@@ -205,7 +192,7 @@ def _decoded_pieces(stored: Source, place: int) -> Iterator[bytes]:
     while (found := measured(stored, place)) is not None:
         length, behind = found
         start = place + PREFIX.size
-        yield from _Blocks(_Part(stored, start, behind - start), length).decode_from(0)
+        yield from _Blocks(part_of(stored, start, behind - start), length).decode_from(0)
         place = behind
 
 

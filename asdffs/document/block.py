@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, overload
 
-from asdffs.document.blocks.codecs import Readable
+from asdffs.codecs.base import Readable
 from asdffs.document.for_programs import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InUseError
@@ -376,8 +376,7 @@ def readable(content: bytes | memoryview | Readable) -> Readable:
     """Return ``content`` as a ``Readable``, which is read piece by piece.  Raises as ``_as_bytes``."""
     if isinstance(content, Readable):
         return content
-    view = _as_bytes(content)
-    return Readable(len(view), lambda offset, length: bytes(view[offset : offset + length]))
+    return Readable.of(_as_bytes(content))
 
 
 def _as_bytes(content: bytes | memoryview) -> memoryview:

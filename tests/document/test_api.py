@@ -19,8 +19,8 @@ from support.arrays import tree_file
 from support.mounts import LIMIT
 
 import asdffs
+from asdffs.codecs.base import Readable
 from asdffs.document.block import Block
-from asdffs.document.blocks.codecs import Readable
 from asdffs.errors import (
     InUseError,
     InvalidArrayError,

@@ -21,7 +21,7 @@ import numpy as np
 from asdffs.arrays.outline import read_outline
 from asdffs.arrays.scalars import read_scalars
 from asdffs.arrays.validation import check_text
-from asdffs.codecs.base import Codec, InMemory
+from asdffs.codecs.base import Codec, Readable
 from asdffs.codecs.seeking import seeker_of
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
@@ -285,14 +285,14 @@ _CHUNKS = (
 def _encoded() -> list[bytes]:
     """Stored bytes behind the number of their codec."""
     content = bytes(range(256)) * 12 + bytes(5000)
-    found = [bytes([n]) + b"".join(codec.encode(InMemory(content))) for n, codec in enumerate(_codecs()[:-1])]
+    found = [bytes([n]) + b"".join(codec.encode(Readable.of(content))) for n, codec in enumerate(_codecs()[:-1])]
     drafts = [sample.read_bytes().partition(b"\xd3BLK")[2] for sample in SAMPLES]
     chunks = [*_CHUNKS, *(raw[raw.find(b"---") :][:4000] for raw in drafts if b"\n...\n" in raw[:300])]
     return [*found, *(bytes([len(_codecs()) - 1]) + chunk for chunk in chunks)]
 
 
 def _decode(raw: bytes, number: int) -> None:
-    codec, stored = _codecs()[raw[:1][0] % len(_codecs())] if raw else CHAINS, InMemory(raw[1:])
+    codec, stored = _codecs()[raw[:1][0] % len(_codecs())] if raw else CHAINS, Readable.of(raw[1:])
     size = 140 if codec is CHAINS and number % 3 else 8072 if number % 7 else 1 << 20
     if number % 2:
         seeker = seeker_of(codec, stored, size)

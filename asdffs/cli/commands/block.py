@@ -22,8 +22,8 @@ from asdffs.cli.outputs import compression_notes
 from asdffs.cli.printing import say, shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.writing import opened_to_write
+from asdffs.codecs.base import Readable
 from asdffs.document.block import Block
-from asdffs.document.blocks.codecs import Readable
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, NotSupportedError, UsageError
 from asdffs.printable import as_words

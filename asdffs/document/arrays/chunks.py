@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from asdffs import registry
 from asdffs.arrays.chunked import ENTRY, LARGEST, NULLS, Chunked
-from asdffs.codecs.base import InMemory, is_installed
+from asdffs.codecs.base import Readable, is_installed
 from asdffs.document.arrays.elements import Elements, boxes, import_numpy
 from asdffs.document.changes import content
 from asdffs.document.state import FileState
@@ -381,7 +381,7 @@ def _lz4(stored: bytes, limit: int) -> bytes:
 
 def _by_codec(name: str, stored: bytes, size: int, limit: int) -> bytes:
     found = bytearray()
-    for piece in registry.find("codecs", name).decode(InMemory(stored), size):
+    for piece in registry.find("codecs", name).decode(Readable.of(stored), size):
         found += piece
         _checked(len(found), limit)
     return bytes(found)

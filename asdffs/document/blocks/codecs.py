@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from asdffs import registry
-from asdffs.codecs.base import Chaining, Codec, Encoding, Source, Varied, id_of, name_of
+from asdffs.codecs.base import Chaining, Codec, Encoding, Readable, Source, Varied, id_of, name_of
 from asdffs.document.blocks.table import BlockTable
 from asdffs.errors import AsdffsError, NameRefusedError, NotPermittedError, NotSupportedError, Remedy
 from asdffs.format.block_header import BlockHeader, HeaderForm
@@ -27,27 +27,6 @@ if TYPE_CHECKING:
     from asdffs.codecs.seeking import Seeker
 
 _SHOWN: Final = 60
-
-
-class Readable(NamedTuple):
-    """``size`` bytes that ``read(offset, length)`` returns.  A source for codecs (``codecs.base.Source``)."""
-
-    size: int
-    read: Callable[[int, int], bytes]
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Return bytes, fewer at the end.  Raises as ``read``."""
-        return self.read(offset, max(0, min(length, self.size - offset)))
-
-    def counted(self, step: Callable[[int], None]) -> Readable:
-        """Return this, and call ``step(bytes)`` after each read."""
-
-        def read(offset: int, length: int) -> bytes:
-            found = self.read(offset, length)
-            step(len(found))
-            return found
-
-        return Readable(self.size, read)
 
 
 def resuming(read: Callable[[int, int], bytes], scheduler: Scheduler) -> Callable[[int, int], bytes]:

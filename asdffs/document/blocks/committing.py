@@ -18,11 +18,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from asdffs.codecs.base import Codec, Encoding, Source, pieces
+from asdffs.codecs.base import Codec, Encoding, Readable, Source, pieces
 from asdffs.codecs.seeking import Rewritable, Slot
 from asdffs.document.blocks.allocation import Encoded, NewSlot
 from asdffs.document.blocks.codecs import (
-    Readable,
     check_encoded,
     digest_of,
     is_of_package,

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from asdffs.codecs.base import Codec
-from asdffs.document.blocks.codecs import BlockCodecs, Readable, digest_of, resuming
+from asdffs.codecs.base import Codec, Readable
+from asdffs.document.blocks.codecs import BlockCodecs, digest_of, resuming
 from asdffs.document.blocks.compressed import CompressedBlocks
 from asdffs.document.blocks.editor import BlockEditor
 from asdffs.document.blocks.locks import BlockLocks, RetiredError

@@ -13,8 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from asdffs.codecs.base import Codec
-from asdffs.document.blocks.codecs import Readable
+from asdffs.codecs.base import Codec, Readable
 from asdffs.document.blocks.reading import BlockReader
 from asdffs.document.changes import BLOCKS
 from asdffs.errors import ReadOnlyError

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from asdffs import registry
-from asdffs.codecs.base import InMemory
+from asdffs.codecs.base import Readable
 from asdffs.codecs.seeking import Slot
 from asdffs.features.paging.userfault import Userfault
 
@@ -104,7 +104,7 @@ class StoredFile:
         now = os.fstat(self._fd)
         if (now.st_size, now.st_mtime_ns) != (self._version["size"], self._version["mtime_ns"]):
             raise ValueError("another program changed the file")
-        content = b"".join(self._codec.decode(InMemory(stored), piece.stop - piece.start))
+        content = b"".join(self._codec.decode(Readable.of(stored), piece.stop - piece.start))
         if len(content) != piece.stop - piece.start:
             raise ValueError(f"a piece has {len(content)} bytes, and {piece.stop - piece.start} are needed")
         return content

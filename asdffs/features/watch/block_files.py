@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final
 
-from asdffs.document.blocks.codecs import Readable
+from asdffs.codecs.base import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError, NotPermittedError

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from asdffs.codecs.base import LARGEST_PART, Chaining, Encoding, Source, pieces
-from asdffs.document.blocks.codecs import Readable
+from asdffs.codecs.base import LARGEST_PART, Chaining, Encoding, Source, part_of, pieces
 from asdffs.errors import InvalidTreeError
 from asdffs.features.drafts.encodings import LOSSY, STEPS, ChainStep, Quantize, Tile
 from asdffs.format.constants import CHAIN
@@ -121,7 +120,7 @@ class Chain(Encoding):
         for step in steps:
             sizes.append(step.encoded_size(sizes[-1]))
         behind = len(self.chunk)
-        source: Source = Readable(max(0, stored.size - behind), lambda at, most: stored.read_at(behind + at, most))
+        source: Source = part_of(stored, behind, max(0, stored.size - behind))
         found: Iterator[bytes] = pieces(source)
         for step, most in reversed(list(zip(steps, sizes[:-1], strict=True))):
             found = step.decode(source, most, order)
