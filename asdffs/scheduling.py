@@ -91,18 +91,15 @@ class SingleThread:
         """See ``Scheduler``: does nothing."""
 
 
-class WorkerThreads:
+class WorkerThreads(SingleThread):
     """The scheduler of several threads of one command: its own lock takes the place of a mount's main lock."""
-
-    stopping = False
-    wanted = True
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holder = 0
 
     @property
-    def held(self) -> bool:
+    def held(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """See ``Scheduler``."""
         return self._holder == threading.get_ident()
 
@@ -127,9 +124,6 @@ class WorkerThreads:
     def resumed(self) -> AbstractContextManager[None]:
         """See ``Scheduler``."""
         return self.entered()
-
-    def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """See ``Scheduler``: does nothing."""
 
     def _take(self) -> None:
         self._lock.acquire()
