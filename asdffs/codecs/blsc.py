@@ -93,9 +93,8 @@ def _library(*, alone: bool) -> Any:
 
     blosc.set_releasegil(True)
     if is_own():
-        blosc.set_nthreads(
-            blosc.nthreads if alone else 1
-        )  # ``nthreads``: what the library chose when it was imported
+        chosen = blosc.nthreads  # when it was imported
+        blosc.set_nthreads(chosen if alone else 1)
     return blosc
 
 

@@ -49,14 +49,8 @@ _RANGE: Final = 1 << 30
 #: Headers of an object that its successor gets.
 _KEPT: Final = (
     *("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType", "Expires"),
-    *(
-        "Metadata",
-        "StorageClass",
-        "WebsiteRedirectLocation",
-        "ServerSideEncryption",
-        "SSEKMSKeyId",
-        "BucketKeyEnabled",
-    ),
+    *("Metadata", "StorageClass", "WebsiteRedirectLocation"),
+    *("ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled"),
 )
 #: Errors of botocore before a server answers.
 _NONE: Final = "there are no credentials for S3; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or choose a profile"
