@@ -15,7 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -44,6 +44,19 @@ class Source(Protocol):
 
         Raises ``AsdffsError`` or ``OSError``; a codec lets both pass.
         """
+
+
+@runtime_checkable
+class Locked(Protocol):
+    """A ``Source`` that takes the main lock for each read."""
+
+    def locked(self) -> AbstractContextManager[Callable[[int, int], bytes]]:
+        """Hold the main lock inside the block; its value reads as ``read_at``.  For a few small reads."""
+
+
+def small_reads(stored: Source) -> AbstractContextManager[Callable[[int, int], bytes]]:
+    """Return ``stored.read_at`` for a few small reads, which take the main lock once, where there is one."""
+    return stored.locked() if isinstance(stored, Locked) else nullcontext(stored.read_at)
 
 
 class Readable(NamedTuple):

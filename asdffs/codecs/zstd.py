@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from asdffs.codecs.base import IN_WORK, PIECE, Codec, Source, in_parallel, pieces
+from asdffs.codecs.base import IN_WORK, PIECE, Codec, Source, in_parallel, pieces, small_reads
 from asdffs.codecs.seeking import Chained, RewritableChain, fitting
 
 #: The magic of the first kind of skippable frames; its header has this and the number of bytes that follow it.
@@ -27,6 +27,8 @@ _TABLE_END: Final = 0x8F92EAB1
 _FOOT: Final = struct.Struct("<IBI")
 _MOST_FRAMES: Final = 1 << 20
 _BLOCK_HEADER: Final = 3
+#: So many of them are read at once.
+_AT_ONCE: Final = 64
 _HEADER: Final = 18  # ZSTD_FRAMEHEADERSIZE_MAX
 _RAW, _RUN, _COMPRESSED = range(3)
 _LEVEL: Final = 3  # the level that asdf-compression uses
@@ -202,12 +204,16 @@ def _end_of_frame(stored: Source, place: int, head: bytes) -> int:
     header, place = head[at : at + _BLOCK_HEADER], place + at  # that of the first block is there already
     last = 0
     while not last:
-        header = header or stored.read_at(place, _BLOCK_HEADER)
-        field, header = int.from_bytes(header.ljust(_BLOCK_HEADER, b"\xff"), "little"), b""
-        last, kind, length = field & 1, field >> 1 & 3, field >> 3
-        if kind > _COMPRESSED or place >= stored.size:
-            raise ValueError("a frame has an invalid block")
-        place += _BLOCK_HEADER + (1 if kind == _RUN else length)
+        with small_reads(stored) as read:
+            for _ in range(_AT_ONCE):
+                header = header or read(place, _BLOCK_HEADER)
+                field, header = int.from_bytes(header.ljust(_BLOCK_HEADER, b"\xff"), "little"), b""
+                last, kind, length = field & 1, field >> 1 & 3, field >> 3
+                if kind > _COMPRESSED or place >= stored.size:
+                    raise ValueError("a frame has an invalid block")
+                place += _BLOCK_HEADER + (1 if kind == _RUN else length)
+                if last:
+                    break
     return place + 4 * checksum
 
 

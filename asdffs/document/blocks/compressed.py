@@ -6,9 +6,11 @@ Written content stays in the spool until ``committing`` encodes it.  The caller 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.codecs.base import PIECE
@@ -30,12 +32,12 @@ logger = logging.getLogger(__name__)
 class StoredBytes(NamedTuple):
     """The stored bytes of a block, for a decoder that runs without the main lock.
 
-    See ``codecs.base.Source``.  ``read(offset, length)`` is called with the main lock held, and so is
-    ``announce(parts)``, before several reads that follow: each part is an offset and a length.
+    See ``codecs.base.Source``.  ``reader()`` is called with the main lock held, and returns what reads bytes as long
+    as it is held.  So is ``announce(parts)``, before several reads that follow: each part is an offset and a length.
     """
 
     size: int
-    read: Callable[[int, int], bytes]
+    reader: Callable[[], Callable[[int, int], bytes]]
     announce: Callable[[Sequence[tuple[int, int]]], None]
     scheduler: Scheduler
 
@@ -45,6 +47,12 @@ class StoredBytes(NamedTuple):
         with self.scheduler.resumed():
             self.announce(inside)
 
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Callable[[int, int], bytes]]:
+        """See ``codecs.base.Locked``."""
+        with self.scheduler.resumed():
+            yield self.reader()
+
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
         pieces: list[bytes] = []
@@ -52,7 +60,7 @@ class StoredBytes(NamedTuple):
             self.ask_ahead([(offset, length)])
         while length > 0:  # one piece at a time, so that other threads can take the main lock in between
             with self.scheduler.resumed():
-                piece = self.read(offset, min(length, PIECE))
+                piece = self.reader()(offset, min(length, PIECE))
             pieces.append(piece)
             offset, length = offset + len(piece), length - len(piece) if piece else 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -61,9 +69,8 @@ class StoredBytes(NamedTuple):
 class CompressedBlocks:
     """The decoded contents of the compressed blocks of ``table``.
 
-    ``read_stored(number, offset, length)`` reads a block.  ``fetch_ahead(number, parts)`` tells which stored bytes
-    are read next.  Where decoders can start is kept for the next time, for the file with the signature
-    ``transaction.known``.
+    ``stored_reader``, ``fetch_ahead``: as of ``BlockReader``.  Where decoders can start is kept for the next time,
+    for the file with the signature ``transaction.known``.
     """
 
     def __init__(
@@ -75,7 +82,7 @@ class CompressedBlocks:
         *,
         scheduler: Scheduler,
         progress: Progress,
-        read_stored: Callable[[int, int, int], bytes],
+        stored_reader: Callable[[int], Callable[[int, int], bytes]],
         fetch_ahead: Callable[[int, Sequence[tuple[int, int]]], None],
     ) -> None:
         self._transaction = transaction
@@ -84,7 +91,7 @@ class CompressedBlocks:
         self._room = room
         self._scheduler = scheduler
         self._progress = progress
-        self._read_stored = read_stored
+        self._stored_reader = stored_reader
         self._fetch_ahead = fetch_ahead
         self._decoded: dict[int, DecodedBlock] = {}
         self._told: set[str] = set()
@@ -134,8 +141,8 @@ class CompressedBlocks:
         """Return the stored bytes of the block, for a thread that does not hold the main lock."""
         return StoredBytes(
             self._table.header(number).used_size,
-            lambda at, length: self._read_stored(number, at, length),
-            lambda parts: self._fetch_ahead(number, parts),
+            functools.partial(self._stored_reader, number),
+            functools.partial(self._fetch_ahead, number),
             self._scheduler,
         )
 

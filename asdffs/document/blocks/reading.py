@@ -139,7 +139,7 @@ class BlockReader:
             room,
             scheduler=scheduler,
             progress=progress,
-            read_stored=self.read_stored,
+            stored_reader=self.stored_reader,
             fetch_ahead=self.fetch_ahead,
         )
         self._verify = checksums.verify
@@ -209,7 +209,18 @@ class BlockReader:
 
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Return stored bytes of a block, fewer at its end.  Raises ``DamagedBlockError``, ``OSError``."""
-        return read_bytes(self.read_stored_extent(number, offset, length))
+        return self.stored_reader(number)(offset, length)
+
+    def stored_reader(self, number: int) -> Callable[[int, int], bytes]:
+        """Return what reads stored bytes of a block as long as the main lock is held.  Raises as ``read_stored``."""
+        self.locks.await_steady(number)
+        span, backend = self.table.content(number), self.transaction.backend
+
+        def read(offset: int, length: int) -> bytes:
+            part = span[offset : offset + length]
+            return backend.read_at(part.start, len(part)) if part else b""
+
+        return read
 
     def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Return stored bytes as ``read_stored``, or their place in the file."""

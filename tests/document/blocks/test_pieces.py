@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +26,7 @@ from asdffs.codecs.lz4 import PLUGIN as LZ4
 from asdffs.codecs.seeking import FromStart, seeker_of
 from asdffs.codecs.zlib import PLUGIN as ZLIB
 from asdffs.codecs.zstd import PLUGIN as ZSTD
+from asdffs.document.blocks.compressed import StoredBytes
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool import SpoolRoom
 from asdffs.document.report import Progress
@@ -371,3 +374,46 @@ def test_lengths_of_far_pieces_need_few_round_trips(kind: str) -> None:
     assert sum(far.trips) >= len(far.trips)
     if kind == "even":
         assert len(far.trips) <= 6
+
+
+class Noted(SingleThread):
+    """Notes how often the main lock was taken."""
+
+    taken = 0
+
+    def resumed(self) -> AbstractContextManager[None]:
+        self.taken += 1
+        return nullcontext()
+
+
+def noted(content: bytes) -> tuple[StoredBytes, Noted, list[tuple[int, int]]]:
+    """Return stored bytes, their scheduler, and for each read how often the lock was taken before, and its bytes."""
+    scheduler, reads = Noted(), list[tuple[int, int]]()
+
+    def read(offset: int, length: int) -> bytes:
+        reads.append((scheduler.taken, length))
+        return content[offset : offset + length]
+
+    return StoredBytes(len(content), lambda: read, lambda parts: None, scheduler), scheduler, reads
+
+
+def test_headers_in_a_frame_of_zstd_take_the_main_lock_once() -> None:
+    content = np.random.default_rng(1).bytes(4 << 20)
+    stored, _, reads = noted(zstandard.ZstdCompressor().compress(content) + zstandard.compress(b"after"))
+    seeker = seeker_of(ZSTD, stored, len(content) + 5)
+    assert seeker.start_before(len(content)) == len(content)
+    headers = [taken for taken, length in reads if length == 3]
+    assert len(headers) > 30  # of blocks of 128 KiB
+    assert len(set(headers)) == 1
+
+
+def test_many_headers_in_a_frame_of_zstd_let_others_have_the_main_lock() -> None:
+    """A frame of a thousand empty blocks, which a stranger may write."""
+    frame = b"\x28\xb5\x2f\xfd\x20\x00" + b"\0\0\0" * 1000 + b"\1\0\0"
+    stored, _, reads = noted(frame + zstandard.compress(b"after"))
+    seeker = seeker_of(ZSTD, stored, 5)
+    assert seeker.start_before(0) == 0
+    assert b"".join(seeker.decode_from(0)) == b"after"
+    held = Counter(taken for taken, _ in reads)
+    assert len(reads) > 1000
+    assert max(held.values()) <= 64
