@@ -29,8 +29,7 @@ SECTIONS = {
     "views": "read an array as .npy, and list many arrays",
     "remote": "read a file on a slow web server, compared with asdf over fsspec, rclone mount and obstore",
     "dask": "sum many files on dask, compared with dask over asdf and fsspec",
-    "archive": "a catalogue of 100,000 files, compared with asdf.open, the events of YAML and find(1)",
-    "archive_mount": "mount a directory of 100,000 files, compared with bindfs",
+    "archive": "a catalogue and a mount of 100,000 files, compared with asdf.open, find(1) and bindfs",
     "large_tree": "mount, save and check a tree of 50 MB, compared with yaml.parse",
 }
 

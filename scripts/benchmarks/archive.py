@@ -9,6 +9,7 @@ import zlib
 from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks import archive_mount
 from benchmarks.figures import Figures, Target
 from benchmarks.made import make_file
 from benchmarks.place import ASDFFS, Place, run, timed
@@ -26,6 +27,7 @@ TARGETS = (
     Target(AGAIN, "find -newer", most=2, of=("asdffs",)),
     Target(SIZE, "compressed trees", most=1, of=("asdffs",)),
     Target(ASKED, "", plus=100, of=("asdffs",)),
+    *archive_mount.TARGETS,
 )
 
 
@@ -46,6 +48,7 @@ def measure(place: Place, figures: Figures) -> None:
         figures.add(AGAIN, "asdffs", timed(run, *ASDFFS, "index", "--catalog", catalog, folder))
         figures.add(AGAIN, "find -newer", timed(run, "find", folder, "-newer", catalog))
         figures.add(ASKED, "asdffs", _ask(catalog))
+    archive_mount.measure_mount(folder, place, figures)
 
 
 def make_archive(folder: Path, count: int) -> list[int]:

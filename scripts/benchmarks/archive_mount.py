@@ -6,7 +6,6 @@ import os
 import time
 from pathlib import Path
 
-from benchmarks.archive import FILES, SAMPLE, make_archive
 from benchmarks.figures import Figures, Target
 from benchmarks.peers import mounted, mounted_by_bindfs
 from benchmarks.place import Place, memory, run, timed
@@ -21,12 +20,6 @@ TARGETS = (
     Target(LIST, PEER, most=3),
     Target(RSS, "", most=0, plus=250),
 )
-
-
-def measure(place: Place, figures: Figures) -> None:
-    count = max(SAMPLE, FILES // place.scale)
-    make_archive(place.folder / "archive", count)
-    measure_mount(place.folder / "archive", place, figures)
 
 
 def measure_mount(archive: Path, place: Place, figures: Figures) -> None:

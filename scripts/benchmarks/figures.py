@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """A bound in ``row`` for the medians of the peers ``of``, by default both libraries.
+    """A bound in ``row`` for the peers ``of``, by default both libraries.
 
-    The median must be at least ``least`` times, or at most ``most`` times, that of the peer ``than``, plus ``plus``.
-    If ``than`` is empty, the bound is ``plus`` alone.
+    A value must be at least ``least`` times, or at most ``most`` times, that of the peer ``than`` in the same round,
+    plus ``plus``, in most of the rounds.  If ``than`` is empty, the bound is ``plus`` alone.
     """
 
     row: str
@@ -28,11 +28,11 @@ class Target:
         parts = [f"{factor:g} x {self.than}"] if self.than else []
         return f"{sign} {' + '.join(parts + ([f'{self.plus:g}'] if self.plus else []))}"
 
-    def is_met(self, value: float, other: float) -> bool:
-        """Return whether ``value`` of the peer meets the target, given ``other``, the value of ``than``."""
+    def surplus(self, value: float, other: float) -> float:
+        """Return by how much ``value`` is better than the bound, given ``other``, the value of ``than``."""
         if self.least is not None:
-            return value >= self.least * other + self.plus
-        return value <= (self.most or 0.0) * other + self.plus
+            return value - self.least * other - self.plus
+        return (self.most or 0.0) * other + self.plus - value
 
 
 @dataclass
@@ -45,20 +45,29 @@ class Figures:
     def add(self, row: str, peer: str, value: float) -> None:
         self.rows.setdefault(row, {}).setdefault(peer, []).append(value)
 
-    def median(self, row: str, peer: str) -> float | None:
-        values = self.rows.get(row, {}).get(peer)
-        return statistics.median(values) if values else None
+    def median(self, row: str, peer: str) -> float:
+        return statistics.median(self.rows[row][peer])
+
+    def pairs(self, row: str, peer: str, than: str) -> list[tuple[float, float]]:
+        """Return each value of ``peer`` with that of ``than`` in the same round; 0 if there is no ``than``.
+
+        A peer that was measured less often counts with its median.  Empty if one of them was not measured.
+        """
+        known = self.rows.get(row, {})
+        values, others = known.get(peer, []), known.get(than, []) if than else [0.0]
+        if not values or not others:
+            return []
+        even = others if len(others) == len(values) else [statistics.median(others)] * len(values)
+        return list(zip(values, even, strict=True))
 
 
 def judged(figures: Figures, targets: tuple[Target, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the ratio and the verdict for each target and each of its peers that was measured."""
+    """Yield the ratio and the verdict for each target and each of its peers that was measured: medians of rounds."""
     for target in targets:
-        other = figures.median(target.row, target.than) if target.than else 0.0
         for peer in target.of:
-            value = figures.median(target.row, peer)
-            if value is not None and other is not None:
-                ratio = value / other if other else None
-                met = target.is_met(value, other)
+            if pairs := figures.pairs(target.row, peer, target.than):
+                ratio = statistics.median(value / other for value, other in pairs) if target.than else None
+                met = statistics.median(target.surplus(*pair) for pair in pairs) >= 0
                 yield {"row": target.row, "target": str(target), "peer": peer, "ratio": ratio, "met": met}
 
 
@@ -67,7 +76,7 @@ def table(figures: Figures, targets: tuple[Target, ...]) -> str:
     verdicts = list(judged(figures, targets))
     lines = []
     for row, peers in figures.rows.items():
-        medians = "  ".join(f"{peer} {_number(figures.median(row, peer) or 0.0)}" for peer in peers)
+        medians = "  ".join(f"{peer} {_number(figures.median(row, peer))}" for peer in peers)
         lines.append(f"{row:<38} {medians}")
         for target in dict.fromkeys(one["target"] for one in verdicts if one["row"] == row):
             said = (_verdict(one) for one in verdicts if (one["row"], one["target"]) == (row, target))
@@ -84,7 +93,7 @@ def in_markdown(figures: Figures, targets: tuple[Target, ...]) -> str:
     """Return the lines of a table for a page, below ``HEAD``: medians, targets, and the ratio to each."""
     verdicts, lines = list(judged(figures, targets)), []
     for row, peers in figures.rows.items():
-        shown = {peer: _number(figures.median(row, peer) or 0.0) for peer in peers}
+        shown = {peer: _number(figures.median(row, peer)) for peer in peers}
         others = ", ".join(f"{peer} {shown[peer]}" for peer in peers if peer not in OURS)
         ours = {peer: shown[peer] for peer in peers if peer in OURS}
         said = ", ".join(ours.values()) if len(ours) == 1 else ", ".join(map(" ".join, ours.items()))
