@@ -46,17 +46,11 @@ class Source(Protocol):
         """
 
 
-@runtime_checkable
-class Locked(Protocol):
-    """A ``Source`` that takes the main lock for each read."""
-
-    def locked(self) -> AbstractContextManager[Callable[[int, int], bytes]]:
-        """Hold the main lock inside the block; its value reads as ``read_at``.  For a few small reads."""
-
-
 def small_reads(stored: Source) -> AbstractContextManager[Callable[[int, int], bytes]]:
-    """Return ``stored.read_at`` for a few small reads, which take the main lock once, where there is one."""
-    return stored.locked() if isinstance(stored, Locked) else nullcontext(stored.read_at)
+    """Return ``stored.read_at`` for a few small reads; if each would take the main lock, it is taken once for all."""
+    locked: Callable[[], AbstractContextManager[Callable[[int, int], bytes]]] | None
+    locked = getattr(stored, "locked", None)
+    return nullcontext(stored.read_at) if locked is None else locked()
 
 
 class Readable(NamedTuple):

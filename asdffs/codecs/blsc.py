@@ -93,8 +93,8 @@ def _library(*, alone: bool) -> Any:
 
     blosc.set_releasegil(True)
     if is_own():
-        chosen = blosc.nthreads  # when it was imported
-        blosc.set_nthreads(chosen if alone else 1)
+        at_first = blosc.nthreads  # what the library chose when it was imported
+        blosc.set_nthreads(at_first if alone else 1)
     return blosc
 
 

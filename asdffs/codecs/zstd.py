@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,8 +28,9 @@ _TABLE_END: Final = 0x8F92EAB1
 _FOOT: Final = struct.Struct("<IBI")
 _MOST_FRAMES: Final = 1 << 20
 _BLOCK_HEADER: Final = 3
-#: So many of them are read at once.
-_AT_ONCE: Final = 64
+#: So many of them are read while the main lock is held, and for so many seconds: others wait for it.
+_MOST_HELD: Final = 64
+_LONGEST_HOLD: Final = 0.001
 _HEADER: Final = 18  # ZSTD_FRAMEHEADERSIZE_MAX
 _RAW, _RUN, _COMPRESSED = range(3)
 _LEVEL: Final = 3  # the level that asdf-compression uses
@@ -201,20 +203,24 @@ def _end_of_frame(stored: Source, place: int, head: bytes) -> int:
     single, checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
     content_size = (single, 2, 4, 8)[descriptor >> 6]
     at = 5 + (not single) + (0, 1, 2, 4)[descriptor & 3] + content_size
-    header, place = head[at : at + _BLOCK_HEADER], place + at  # that of the first block is there already
-    last = 0
+    last, place = _behind(head[at : at + _BLOCK_HEADER], place + at, stored.size)
     while not last:
         with small_reads(stored) as read:
-            for _ in range(_AT_ONCE):
-                header = header or read(place, _BLOCK_HEADER)
-                field, header = int.from_bytes(header.ljust(_BLOCK_HEADER, b"\xff"), "little"), b""
-                last, kind, length = field & 1, field >> 1 & 3, field >> 3
-                if kind > _COMPRESSED or place >= stored.size:
-                    raise ValueError("a frame has an invalid block")
-                place += _BLOCK_HEADER + (1 if kind == _RUN else length)
-                if last:
+            until = time.monotonic() + _LONGEST_HOLD
+            for _ in range(_MOST_HELD):
+                last, place = _behind(read(place, _BLOCK_HEADER), place, stored.size)
+                if last or time.monotonic() > until:
                     break
     return place + 4 * checksum
+
+
+def _behind(header: bytes, place: int, size: int) -> tuple[int, int]:
+    """Return whether the block at ``place`` with this header is the last one of its frame, and where it ends."""
+    field = int.from_bytes(header.ljust(_BLOCK_HEADER, b"\xff"), "little")
+    last, kind, length = field & 1, field >> 1 & 3, field >> 3
+    if kind > _COMPRESSED or place >= size:
+        raise ValueError("a frame has an invalid block")
+    return last, place + _BLOCK_HEADER + (1 if kind == _RUN else length)
 
 
 def _read_table(stored: Source, size: int) -> list[tuple[int, int]] | None:

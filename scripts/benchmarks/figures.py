@@ -12,8 +12,9 @@ from typing import Any
 class Target:
     """A bound in ``row`` for the peers ``of``, by default both libraries.
 
-    A value must be at least ``least`` times, or at most ``most`` times, that of the peer ``than`` in the same round,
-    plus ``plus``, in most of the rounds.  If ``than`` is empty, the bound is ``plus`` alone.
+    A value should be at least ``least`` times, or at most ``most`` times, that of the peer ``than`` in the same
+    round, plus ``plus``.  If ``than`` is empty, the bound is ``plus`` alone.  The median over the rounds of what a
+    value is better than its bound decides.
     """
 
     row: str
@@ -51,7 +52,7 @@ class Figures:
     def pairs(self, row: str, peer: str, than: str) -> list[tuple[float, float]]:
         """Return each value of ``peer`` with that of ``than`` in the same round; 0 if there is no ``than``.
 
-        A peer that was measured less often counts with its median.  Empty if one of them was not measured.
+        A peer that was measured more or less often counts with its median.  Empty if one was not measured.
         """
         known = self.rows.get(row, {})
         values, others = known.get(peer, []), known.get(than, []) if than else [0.0]
@@ -66,7 +67,8 @@ def judged(figures: Figures, targets: tuple[Target, ...]) -> Iterator[dict[str, 
     for target in targets:
         for peer in target.of:
             if pairs := figures.pairs(target.row, peer, target.than):
-                ratio = statistics.median(value / other for value, other in pairs) if target.than else None
+                ratios = [value / other for value, other in pairs if other]
+                ratio = statistics.median(ratios) if ratios else None
                 met = statistics.median(target.surplus(*pair) for pair in pairs) >= 0
                 yield {"row": target.row, "target": str(target), "peer": peer, "ratio": ratio, "met": met}
 

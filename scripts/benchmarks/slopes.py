@@ -57,7 +57,7 @@ def _slopes(figures: Figures) -> Iterator[str]:
     """Yield a sentence for each row: what its figure is multiplied by where the size is multiplied by ten."""
     for row, peers in figures.rows.items():
         sizes = [int(one.replace(",", "")) for one in peers]
-        first, last = (figures.median(row, one) or 0.0 for one in (f"{min(sizes):,}", f"{max(sizes):,}"))
+        first, last = (figures.median(row, one) for one in (f"{min(sizes):,}", f"{max(sizes):,}"))
         if first and last and len(sizes) > 1:
             slope = math.log(last / first) / math.log(max(sizes) / min(sizes))
             yield f"slope of {row.rsplit(',', 1)[0]}: {row.rsplit(' ', 1)[1]} {slope:.2f}"

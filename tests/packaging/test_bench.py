@@ -51,6 +51,11 @@ def test_what_was_not_measured_has_no_verdict() -> None:
     assert len(list(judged(figures(asdffs=[1], cp=[1]), targets))) == 1
 
 
+def test_a_peer_that_took_no_time_gives_no_ratio() -> None:
+    verdict = next(judged(figures(cp=[0, 0], asdffs=[1, 1]), (Target("copy, s", "cp", most=2, of=("asdffs",)),)))
+    assert (verdict["ratio"], verdict["met"]) == (None, False)
+
+
 def test_the_line_of_a_page_says_what_is_missed() -> None:
     targets = (Target("copy, s", "cp", most=1, of=("asdffs",)),)
     line = in_markdown(figures(cp=[2, 2], asdffs=[3, 3]), targets)

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 class StoredBytes(NamedTuple):
     """The stored bytes of a block, for a decoder that runs without the main lock.
 
-    See ``codecs.base.Source``.  ``reader()`` is called with the main lock held, and returns what reads bytes as long
-    as it is held.  So is ``announce(parts)``, before several reads that follow: each part is an offset and a length.
+    See ``codecs.base.Source``.  ``reader()``, which returns what reads bytes (``BlockReader.stored_reader``), and
+    ``announce(parts)``, before reads of parts, each an offset and a length, are called with the main lock held.
     """
 
     size: int
@@ -49,7 +49,7 @@ class StoredBytes(NamedTuple):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Callable[[int, int], bytes]]:
-        """See ``codecs.base.Locked``."""
+        """See ``codecs.base.small_reads``."""
         with self.scheduler.resumed():
             yield self.reader()
 

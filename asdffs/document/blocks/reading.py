@@ -212,7 +212,11 @@ class BlockReader:
         return self.stored_reader(number)(offset, length)
 
     def stored_reader(self, number: int) -> Callable[[int, int], bytes]:
-        """Return what reads stored bytes of a block as long as the main lock is held.  Raises as ``read_stored``."""
+        """Return what reads stored bytes of a block as long as nobody else can change the file.
+
+        That is as long as the main lock is held; a remote file, which no one changes, releases it while it waits.
+        Raises as ``read_stored``.
+        """
         self.locks.await_steady(number)
         span, backend = self.table.content(number), self.transaction.backend
 
