@@ -287,7 +287,7 @@ class Tape:
         if not text.isprintable() and _BREAK.search(text):
             if row in self._blocks:
                 return self._blocks[row]
-            return _folded(text) if style not in _STYLED and not _RARE.search(text) else _parsed(text)
+            return folded(text) if style not in _STYLED and not _RARE.search(text) else _parsed(text)
         if style == '"':
             return text[1:-1] if "\\" not in text else _parsed(text)
         if style == "'":
@@ -370,7 +370,7 @@ def column_of(text: str, place: int) -> int:
     return place - text.rfind("\n", 0, place) - 1
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """Return what a plain scalar of several lines says (YAML 1.1, section 4.2.1).  Its lines end with LF or CR LF."""
     first, *others = _FOLD.split(text)
     words, blank = [first], 0

@@ -21,7 +21,7 @@ from asdffs.errors import InvalidTreeError
 from asdffs.limits import ALIASED, DEPTH, MERGED, shown_size
 from asdffs.tree.resolving import USUAL, YAML_TAGS, fault_of, is_text, is_usual, plain_value, tagged_value
 from asdffs.tree.syntax import nested_too_deep
-from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, SEQUENCES, Tape
+from asdffs.tree.tape import ALIAS, MAPPINGS, SCALAR, SEQUENCES, Tape, folded
 
 _UNREAD: Final[Any] = object()
 OMAP: Final = YAML_TAGS + "omap"
@@ -198,11 +198,13 @@ UNTOLD: Final = object()
 def written_value(text: str) -> Any:
     """Return the value of a scalar by its text as it is written; ``UNTOLD`` where that needs a closer look.
 
-    Most have neither a tag nor an escape, and are on one line.
+    Most have neither a tag nor an escape; asdf breaks the lines of flow mappings within plain texts.
     """
     first = text[:1]
-    if first in _MARKS or not text.isprintable():  # line ends are not printable
+    if first in _MARKS:
         return UNTOLD
+    if not text.isprintable():  # line ends are not printable
+        return plain_value(folded(text)) if _LINES.fullmatch(text) else UNTOLD
     if first in _ESCAPES:
         return UNTOLD if _ESCAPES[first] in text[1:-1] else text[1:-1]
     return plain_value(text)
@@ -211,6 +213,8 @@ def written_value(text: str) -> Any:
 #: Where a tag, an anchor or a block scalar begins; and for each quote, how escapes begin behind it.
 _MARKS: Final = frozenset("!&|>")
 _ESCAPES: Final = {"'": "'", '"': "\\"}
+#: A plain text of several lines that are as usual.
+_LINES: Final = re.compile(r"[0-9A-Za-z][ -~]*(?:\n +[!-~][ -~]*)+")
 
 
 def scalar_value(tape: Tape, row: int) -> Any:

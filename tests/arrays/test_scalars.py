@@ -150,3 +150,14 @@ def test_regression_merge_keys_of_merge_keys_are_read_once() -> None:
     levels = [f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 50)}]}}\n" for n in range(1, 12)]
     text = HEAD + "---\nm0: &m0 {}\n" + "".join(levels) + "...\n"
     assert read_scalars(text.encode(), DIALECT).values == {}
+
+
+def test_texts_that_asdf_broke_into_lines_are_told_by_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asdf breaks the lines of a flow mapping within texts: of 1,800 in one mapping, hundreds have two lines."""
+    entries = ",\n    ".join(f"key{n}: text\n    {n}" for n in range(1000))
+    text = f"{HEAD}--- !core/asdf-1.1.0\nmeta: {{{entries}}}\n...\n".encode()
+    looked: list[int] = []
+    monkeypatch.setattr(Tape, "scalar", lambda tape, row: looked.append(row))
+    found = read_scalars(text, DIALECT)
+    assert found.values == {f"meta.key{n}": f"text {n}" for n in range(1000)}
+    assert not looked

@@ -203,13 +203,16 @@ def test_a_row_takes_thirteen_bytes() -> None:
 def test_plain_scalars_of_several_lines_are_folded_as_yaml_does() -> None:
     """Without PyYAML, which takes 10 us for each of them; trees of asdf have hundreds."""
     chance, count = random.Random(7), 0
-    for _ in range(2000):
-        words = [chance.choice(["a", "bc", "d e", "f\tg", "é", "#h", "i:j", "-", "'k", "1"]) for _ in range(5)]
+    for _ in range(3000):
+        words = [
+            chance.choice(["a", "bc", "d e", "f\tg", "é", "#h", "i:j", "-", "'k", "1", "21:59:43"]) for _ in range(5)
+        ]
         ends = [
             chance.choice([" ", "\n  ", " \n    ", "\n\n  ", " \t\n \n\t  ", "\r\n  ", "\r\n\r\n   ", "  "])
             for _ in range(5)
         ]
-        text = "x" + "".join(f"{end}{word}" for end, word in zip(ends, words, strict=True))
+        text = chance.choice(["x", "1", "2001-12-14"])
+        text += "".join(f"{end}{word}" for end, word in zip(ends, words, strict=True))
         for tree in (f"k: {text}\n", f"k: [{text}, 2]\n", f"k: !t {text}\n"):
             whole = f"{HEAD}{tree}...\n"
             if composed(whole) is not None:

@@ -50,27 +50,22 @@ def attributes_in(values: Mapping[str, Any], group: str) -> dict[str, Any]:
     one attribute.
     """
     found: dict[str, Any] = {}
-    for name, value in _inside(values, group):
+    inside = (f"{group}.", f"{group}[") if group else ""
+    for whole, value in values.items():  # there may be thousands, in each of many files
+        if value is None or not whole.startswith(inside) or whole.startswith(_OF_THE_FILE):
+            continue
+        name = whole[len(group) :].removeprefix(".") if group else whole
+        plain = value.isoformat() if isinstance(value, datetime.date) else value
         item = _ITEM.fullmatch(name) if name.endswith("]") else None
-        if item is None or not _append(found, item["list"], int(item["number"]), value):
-            found[name] = value
-    return {name: value for name, value in found.items() if value is not None}
+        if item is None or not _append(found, item["list"], int(item["number"]), plain):
+            found[name] = plain
+    return found
 
 
 def is_all_in(values: Mapping[str, Any], group: str) -> bool:
     """Return whether all of ``values``, as in ``attributes_in``, are in ``group``, or about the file."""
     inside = (f"{group}.", f"{group}[", *_OF_THE_FILE)
     return all(value is None or name.startswith(inside) for name, value in values.items())
-
-
-def _inside(values: Mapping[str, Any], group: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if name.startswith(_OF_THE_FILE) or not name.startswith(group):
-            continue
-        rest = name[len(group) :]
-        if group and not rest.startswith((".", "[")):
-            continue
-        yield rest.removeprefix(".") if group else rest, _plain(value)
 
 
 def _append(found: dict[str, Any], name: str, number: int, value: Any) -> bool:
@@ -92,10 +87,6 @@ def _kind(value: Any) -> type | None:
     if isinstance(value, str):
         return str
     return float if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def for_json(attributes: Mapping[str, Any]) -> dict[str, Any]:
