@@ -252,10 +252,7 @@ class _Walk:
         if child >= 0 and depth + 1 < len(self._path):
             return None
         mapping, count, last, following = tape.kind[row] in MAPPINGS, 0, -1, -1
-        each = iter(tape.pairs(row)) if mapping else ((item, item) for item in tape.items(row))
-        if child > row + 1 and tape.is_flat(row):  # what is before ``child`` need not be counted
-            step = 1 + mapping
-            count, last, each = (child - row - 1) // step, child - 1, iter([(child, child + step - 1)])
+        each = tape.pairs(row) if mapping else ((item, item) for item in tape.items(row))
         for first, value in each:
             if first == child:
                 following = tape.next[value]
