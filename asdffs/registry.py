@@ -18,6 +18,7 @@ import importlib
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import all_suffixes
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -43,6 +44,8 @@ _TOLD: Final = (".dist-info", ".egg-info")
 #: Errors that may pass: too many open files, no memory.
 _PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
+#: Held while installed packages are looked for: threads that open files at the same time wait for the first one.
+_looking: Final = threading.Lock()
 _loaded: Final[dict[tuple[Kind, str], Any]] = {}
 _troubles: Final[dict[tuple[Kind, str], str]] = {}
 
@@ -76,7 +79,8 @@ def each(kind: Kind) -> Iterator[Any]:
 
 def foreign(kind: Kind) -> Mapping[str, str]:
     """Return the entry points for ``kind`` of installed packages: name -> ``module:attribute``."""
-    return _entry_points().get(f"asdffs.{kind}", {})
+    with _looking:
+        return _entry_points().get(f"asdffs.{kind}", {})
 
 
 def feature(name: str) -> Any:

@@ -1,9 +1,9 @@
 """Compares work on many files on dask with dask over the asdf library and fsspec, local and on a slow web server.
 
-Each peer is a process of its own; the time is without its start and its imports (dask imports ``distributed`` when
-it first computes).  Local files are read by a thread for each processor, as dask does it; those of the server by 16,
-because these wait most of the time.  ``references`` are read by zarr from what ``asdffs refs`` wrote before, as a
-catalogue is written before.
+Each peer is a process of its own; the time is without its start, its imports (dask imports ``distributed`` when it
+first computes), and xarray's search for plug-ins, which each of 16 threads makes if they ask at once.  Local files
+are read by a thread for each processor, as dask does it; those of the server by 16, because these wait most of the
+time.  ``references`` are read by zarr from what ``asdffs refs`` wrote before, as a catalogue is written before.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ dask.config.set(scheduler="threads", **({"num_workers": threads} if threads else
 """
 _ASDFFS = f"""{_START}
 import xarray, asdffs.features.datasets.backend, asdffs.features.remote.backends.remote
-xarray.backends.list_engines()
+from xarray.namedarray.parallelcompat import list_chunkmanagers
+xarray.backends.list_engines(), list_chunkmanagers()
 begin = time.perf_counter()
 found = xarray.open_mfdataset(files, engine="asdffs", combine="nested", concat_dim="file", parallel=bool(threads))
 float(found["data"][:, part, part].sum())
@@ -122,7 +123,8 @@ print(time.perf_counter() - begin)
 
 _REFERENCES = f"""{_START}
 import xarray, zarr, fsspec.implementations.http
-xarray.backends.list_engines()
+from xarray.namedarray.parallelcompat import list_chunkmanagers
+xarray.backends.list_engines(), list_chunkmanagers()
 begin = time.perf_counter()
 storage = {{"fo": files[0], "asynchronous": True, "remote_options": {{"asynchronous": True}}}}
 settings = {{"storage_options": storage, "consolidated": False}}

@@ -6,8 +6,10 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from unittest import mock
@@ -151,3 +153,20 @@ def test_a_command_of_another_package(tmp_path: Path) -> None:
             [sys.executable, "-m", "asdffs", *words], env=environment, capture_output=True, text=True, check=False
         )
         assert (done.returncode, said in done.stdout) == (0, True), done.stderr
+
+
+def test_threads_that_ask_at_once_read_each_package_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen threads that opened files at once each read the descriptions of all packages: a second of work."""
+    describe(place, "some", "[asdffs.codecs]\nx = first:A\n")
+    read: list[str] = []
+    usual = registry._sections
+    monkeypatch.setattr(registry, "_sections", lambda path: read.append(path) or usual(path))
+    together = threading.Barrier(16)
+
+    def ask(_: int) -> dict[str, str]:
+        together.wait()
+        return dict(registry.foreign("codecs"))
+
+    with ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(ask, range(16))) == [{"x": "first:A"}] * 16
+    assert read.count(str(place / "some-1.dist-info/entry_points.txt")) == 1
