@@ -45,7 +45,7 @@ _TOLD: Final = (".dist-info", ".egg-info")
 _PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 #: Held while installed packages are looked for: threads that open files at the same time wait for the first one.
-_looking: Final = threading.Lock()
+_looking: Final = threading.RLock()
 _loaded: Final[dict[tuple[Kind, str], Any]] = {}
 _troubles: Final[dict[tuple[Kind, str], str]] = {}
 
