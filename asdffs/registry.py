@@ -218,13 +218,14 @@ def _folders(place: str) -> list[str]:
 
 def _sections(path: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the groups of one file that are for asdffs (PyPA, Entry points specification: File format)."""
+    raw = b""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as err:  # most packages have none
+        if os.access(path, os.R_OK):  # most packages have none, which takes longer by an exception
+            with open(path, "rb", buffering=0) as file:
+                raw = file.read()
+    except OSError as err:
         _raise_passing(err)
-        return
-    for section in f"\n{text}".split("\n[")[1:] if _GROUPS in text else ():
+    for section in f"\n{raw.decode(errors='replace')}".split("\n[")[1:] if _GROUPS.encode() in raw else ():
         group, _, lines = section.partition("\n")
         named = (line.partition("=") for line in lines.splitlines() if not line.startswith("#"))
         if group.startswith(_GROUPS):

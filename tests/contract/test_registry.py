@@ -170,3 +170,11 @@ def test_threads_that_ask_at_once_read_each_package_once(place: Path, monkeypatc
     with ThreadPoolExecutor(16) as threads:
         assert list(threads.map(ask, range(16))) == [{"x": "first:A"}] * 16
     assert read.count(str(place / "some-1.dist-info/entry_points.txt")) == 1
+
+
+def test_lines_of_windows_and_bytes_that_are_no_text(place: Path) -> None:
+    (place / "some-1.dist-info").mkdir()
+    (place / "some-1.dist-info/entry_points.txt").write_bytes(
+        b"[asdffs.codecs]\r\nx = first:A\r\n\r\n[\xff]\r\ny = b:c\r\n"
+    )
+    assert registry.foreign("codecs") == {"x": "first:A"}
