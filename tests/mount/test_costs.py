@@ -161,8 +161,11 @@ def test_a_mount_imports_little(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
 def test_decoding_uses_the_same_memory_again(tmp_path: Path) -> None:
-    """Of 128 MiB in parts of 4 MiB: each new page that the system must clear is a page fault."""
-    file, size, page = tmp_path / "data.asdf", 128 * MIB, 4096
+    """Of 256 MiB in parts of 4 MiB: each new page that the system must clear is a page fault.
+
+    Up to ``IN_WORK``, 32 MiB, and some parts more are in memory at a time, all of them if the machine is busy.
+    """
+    file, size, page = tmp_path / "data.asdf", 256 * MIB, 4096
     asdf.AsdfFile({"a": np.zeros(size, np.uint8)}).write_to(file, all_array_compression="lz4")
     log = tmp_path / "log"
     # with packages, the command starts as a user's: in a fork of the tests' helper, shared pages would be copied
