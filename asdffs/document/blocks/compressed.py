@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 class StoredBytes(NamedTuple):
     """The stored bytes of a block, for a decoder that runs without the main lock.
 
-    See ``codecs.base.Source``.  ``reader()``, which returns what reads bytes (``BlockReader.stored_reader``), and
-    ``announce(parts)``, before reads of parts, each an offset and a length, are called with the main lock held.
+    See ``codecs.base.Source``.  ``reader()`` returns a function that reads bytes: ``BlockReader.stored_reader``.
+    ``announce(parts)`` tells what is read next, as offsets and lengths.  Both are called with the main lock held.
     """
 
     size: int
