@@ -13,8 +13,8 @@ class Target:
     """A bound in ``row`` for the peers ``of``, by default both libraries.
 
     A value should be at least ``least`` times, or at most ``most`` times, that of the peer ``than`` in the same
-    round, plus ``plus``.  If ``than`` is empty, the bound is ``plus`` alone.  In each round a value is better or worse
-    than its bound by some amount; the median of these amounts decides.
+    round, plus ``plus``.  If ``than`` is empty, the bound is ``plus`` alone.  In each round a value is better or
+    worse than its bound by some amount; the median of these amounts decides.
     """
 
     row: str
